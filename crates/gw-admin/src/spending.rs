@@ -31,13 +31,16 @@ pub(crate) async fn spent_by_each(
     now: i64,
 ) -> Result<HashMap<String, i128>, AdminError> {
     let mut spent = HashMap::new();
-    for period in Period::ALL {
+    let mut periods: Vec<Period> = Vec::new();
+    for period in limits.iter().filter_map(|(_, limits)| Some(limits.budget?.period)) {
+        if !periods.contains(&period) {
+            periods.push(period);
+        }
+    }
+    for period in periods {
         let has_period = |limits: &Limits| limits.budget.is_some_and(|budget| budget.period == period);
         let wanted: Vec<&str> =
             limits.iter().filter(|(_, limits)| has_period(limits)).map(|(id, _)| *id).collect();
-        if wanted.is_empty() {
-            continue;
-        }
         let sums = store.usage(by, &current_period(period, now)).await?;
         let sums = sums.into_iter().filter(|(id, _)| wanted.contains(&&**id));
         spent.extend(sums.map(|(id, sums)| (id, sums.cost)));

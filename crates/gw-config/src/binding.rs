@@ -38,11 +38,41 @@ impl<S: Defaults, V> Binding for Field<S, V> {
     }
 }
 
-/// Sets the fields of `settings` that the written keys of a table have.
+/// A change of the settings `S`, for a key whose value is not that of one field.
+pub(super) struct Change<S: 'static, V: 'static> {
+    /// How the value is written in the file.
+    pub(super) form: Form<V>,
+    /// Changes the settings. The keys of a table do it in the order of their rows.
+    pub(super) apply: fn(&mut S, V),
+    /// The value in the settings of an empty file, if they have one.
+    pub(super) default: fn(&S) -> Option<V>,
+}
+
+impl<S, V> fmt::Debug for Change<S, V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(std::any::type_name::<S>())
+    }
+}
+
+impl<S: Defaults, V> Binding for Change<S, V> {
+    fn set(&self, settings: &mut dyn Any, value: &Checked) {
+        if let (Some(settings), Some(value)) = (settings.downcast_mut(), (self.form.read)(value)) {
+            (self.apply)(settings, value);
+        }
+    }
+
+    fn default(&self) -> String {
+        (self.default)(&S::defaults()).map(|value| (self.form.write)(&value)).unwrap_or_default()
+    }
+}
+
+/// Sets the fields of `settings` that the written keys of a table have, and those of the tables in it.
 pub(super) fn fill<S: 'static>(settings: &mut S, table: &Table) {
     for key in table.section.keys {
-        if let (Some(binding), Some(node)) = (key.binding, table.nodes.get(key.name)) {
-            binding.set(settings, &node.value);
+        match (key.binding, table.nodes.get(key.name).map(|node| &node.value)) {
+            (Some(binding), Some(value)) => binding.set(settings, value),
+            (None, Some(Checked::Table(below))) => fill(settings, below),
+            _ => {}
         }
     }
 }

@@ -1,19 +1,20 @@
 //! Composes the settings of the crates from checked tables, and checks the rules that need several keys.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_engine::settings::{EngineSettings, RoutingSettings};
+use gw_engine::settings::EngineSettings;
+use gw_engine::stored_responses::StoredResponseSettings;
 use gw_limits::RedisSettings;
-use gw_providers::settings::Timeouts;
-use gw_server::TlsSettings;
+use gw_providers::settings::{TimeoutOverrides, Timeouts};
 use gw_server::settings::ServerSettings;
 
 use super::binding::{fill, filled};
 use super::file;
 use super::problems::ProblemReport;
-use super::settings::{Config, Loaded, Readable, StoreSettings};
+use super::settings::{AgentSettings, Config, Loaded, Readable, StoreSettings};
 use super::tree::Table;
 
 mod cache;
@@ -23,25 +24,34 @@ mod identity;
 mod keys;
 mod models;
 mod providers;
-mod responses;
 mod store;
 mod telemetry;
 
-use fields::{regular, timeouts};
+use fields::regular;
 
 /// Composes all settings. With a problem in the report, the result must not be used.
 pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
     let names = providers::names(root);
+    let agents: AgentSettings = filled(Some(root));
+    let mut timeouts = TimeoutOverrides::default();
+    fill(&mut timeouts, root);
+    let server = server(root, report);
+    let responses = StoredResponseSettings {
+        max_conversation_bytes: server.body_limit.try_into().unwrap_or(u64::MAX),
+        ..filled(Some(root))
+    };
     let mut config = Config {
-        server: root.table("server").map(|table| server(table, report)).unwrap_or_default(),
-        timeouts: root.table("timeouts").map(timeouts).unwrap_or_default().over(Timeouts::default()),
+        server,
+        timeouts: timeouts.over(Timeouts::default()),
         providers: providers::providers(root, report),
         engine: EngineSettings {
-            routing: root.table("routing").map(routing).unwrap_or_default(),
-            request_limits: filled(root.table("server").and_then(|server| server.table("request_limits"))),
+            routing: filled(Some(root)),
+            request_limits: filled(Some(root)),
             models: models::models(root, &names, report),
-            aliases: models::aliases(root, report),
-            codex_instructions: root.table("agents").and_then(|table| codex_instructions(table, report)),
+            aliases: models::aliases(root, &agents, report),
+            codex_instructions: agents
+                .codex_instructions
+                .and_then(|path| codex_instructions(&path, root, report)),
             keys: keys::keys(root, report),
             guards: guards::guards(root, report),
             shown: String::new(),
@@ -49,15 +59,16 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
         },
         redis: root.table("redis").and_then(|table| redis(table, root, report)),
         cache: cache::cache(root, &names, report),
-        responses: responses::responses(root),
+        responses,
         identity: identity::identity(root, report),
-        store: root.table("store").map(|table| store(table, report)).unwrap_or_default(),
+        store: StoreSettings {
+            payloads: filled(Some(root)),
+            content: store::content(root, report),
+            ..filled(Some(root))
+        },
         otlp: telemetry::otlp(root, report),
-        ..filled(root.table("server"))
+        ..filled(Some(root))
     };
-    if let Some(catalogue) = root.table("catalogue") {
-        fill(&mut config, catalogue);
-    }
     let longest = longest_request(&config);
     if let Some(redis) = &mut config.redis {
         redis.lease = MIN_LEASE.max(longest * 2);
@@ -100,9 +111,9 @@ fn longest_request(config: &Config) -> Duration {
 const MAX_INSTRUCTIONS_BYTES: u64 = 1 << 20;
 
 /// Reads the file of `agents.codex_instructions`.
-fn codex_instructions(agents: &Table, report: &mut ProblemReport) -> Option<Arc<str>> {
-    let path = agents.file("codex_instructions")?;
-    let text = match file::read(&path, MAX_INSTRUCTIONS_BYTES).map(String::from_utf8) {
+fn codex_instructions(path: &Path, root: &Table, report: &mut ProblemReport) -> Option<Arc<str>> {
+    let agents = root.table("agents")?;
+    let text = match file::read(path, MAX_INSTRUCTIONS_BYTES).map(String::from_utf8) {
         Ok(Ok(text)) if !text.trim().is_empty() => return Some(text.into()),
         Ok(Ok(_)) => "is an empty file".to_owned(),
         Ok(Err(_)) => "is not UTF-8 text".to_owned(),
@@ -115,9 +126,12 @@ fn codex_instructions(agents: &Table, report: &mut ProblemReport) -> Option<Arc<
 /// The largest file of certificates.
 const MAX_PEM_BYTES: u64 = 16 << 20;
 
-fn server(table: &Table, report: &mut ProblemReport) -> ServerSettings {
-    let tls = table.table("tls").and_then(|tls| server_tls(tls, report));
-    let settings = ServerSettings { tls, ..filled(Some(table)) };
+fn server(root: &Table, report: &mut ProblemReport) -> ServerSettings {
+    let mut settings: ServerSettings = filled(Some(root));
+    let Some(table) = root.table("server") else { return settings };
+    if table.table("tls").is_some_and(|tls| !is_complete(tls, report)) {
+        settings.tls = None;
+    }
     if settings.body_memory.is_some_and(|memory| memory < settings.body_limit) {
         let text = format!("is less than 'body_limit_mib'; write at least {}", settings.body_limit >> 20);
         report.fault(table.position("body_memory_mib"), &table.path("body_memory_mib"), text);
@@ -135,8 +149,8 @@ fn server(table: &Table, report: &mut ProblemReport) -> ServerSettings {
     settings
 }
 
-/// `[server.tls]`.
-fn server_tls(tls: &Table, report: &mut ProblemReport) -> Option<TlsSettings> {
+/// Checks `[server.tls]`; returns whether it has a certificate.
+fn is_complete(tls: &Table, report: &mut ProblemReport) -> bool {
     for key in ["cert", "key", "client_ca"] {
         if tls.file(key).is_some_and(|path| file::read(&path, MAX_PEM_BYTES).is_err()) {
             report.fault(tls.position(key), &tls.path(key), "the file cannot be read");
@@ -146,21 +160,7 @@ fn server_tls(tls: &Table, report: &mut ProblemReport) -> Option<TlsSettings> {
         let text = "needs 'client_ca', the authorities of the certificates";
         report.fault(tls.position("client_certificate"), &tls.path("client_certificate"), text);
     }
-    (tls.node("cert").is_some() && tls.node("key").is_some()).then(|| filled(Some(tls)))
-}
-
-fn routing(table: &Table) -> RoutingSettings {
-    let hedge = table.table("hedge").map(|hedge| filled(Some(hedge)));
-    let mut settings = RoutingSettings { hedge, ..filled(Some(table)) };
-    for below in ["breaker", "balanced"].into_iter().filter_map(|name| table.table(name)) {
-        fill(&mut settings, below);
-    }
-    settings
-}
-
-fn store(table: &Table, report: &mut ProblemReport) -> StoreSettings {
-    let (payloads, content) = (filled(table.table("payloads")), store::content(table, report));
-    StoreSettings { payloads, content, ..filled(Some(table)) }
+    tls.node("cert").is_some() && tls.node("key").is_some()
 }
 
 /// Builds `[redis]`. A section without an address would silently share nothing, so `url` is required.
@@ -168,11 +168,11 @@ fn redis(table: &Table, root: &Table, report: &mut ProblemReport) -> Option<Redi
     if !table.has("url") {
         report.fault(root.position("redis"), &table.path("url"), "is missing");
     }
-    let mut settings = RedisSettings::new(table.secret("url")?.clone());
+    table.node("url")?;
+    let settings: RedisSettings = filled(Some(table));
     if !settings.is_readable() {
         report.fault(table.position("url"), &table.path("url"), "is not a Redis address");
     }
     regular(table, "ca_file", report);
-    fill(&mut settings, table);
     Some(settings)
 }

@@ -1,6 +1,6 @@
 //! The values that are in effect, each with its origin: a line of the file, an environment variable, or the default.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use toml::de::DeValue;
 
 use super::masked;
@@ -117,6 +117,32 @@ impl<'t> Collector<'t> {
     }
 }
 
+/// The defaults of the keys of a table that `set` does not have, as JSON. Those of a table below are an object. A default in words
+/// is left out.
+pub(super) fn defaults(section: &str, set: &Map<String, Value>) -> Map<String, Value> {
+    match ROOT.key(section).map(|key| &key.kind) {
+        Some(Kind::Table(table)) => defaults_of(table, set, section),
+        _ => Map::new(),
+    }
+}
+
+fn defaults_of(section: &Section, set: &Map<String, Value>, path: &str) -> Map<String, Value> {
+    let default_of = |key: &Key| {
+        let (path, set) = (join(path, key.name), set.get(key.name));
+        let value = match &key.kind {
+            Kind::Table(_) if set.is_none() && OFF_WHEN_ABSENT.contains(&path.as_str()) => return None,
+            Kind::Table(below) => {
+                let set = set.and_then(Value::as_object).cloned().unwrap_or_default();
+                Value::Object(defaults_of(below, &set, &path))
+            }
+            _ if set.is_some() => return None,
+            _ => json(DeValue::parse(&key.default()).ok()?.get_ref()),
+        };
+        Some((key.name.to_owned(), value))
+    };
+    section.keys.iter().filter_map(default_of).collect()
+}
+
 /// A default of the schema as JSON.
 pub(super) fn json(value: &DeValue<'_>) -> Value {
     let number = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
@@ -132,5 +158,31 @@ pub(super) fn json(value: &DeValue<'_>) -> Value {
                 table.iter().map(|(name, value)| (name.get_ref().to_string(), json(value.get_ref())));
             Value::Object(members.collect())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::defaults;
+
+    #[test]
+    fn the_defaults_of_a_table_are_those_of_the_keys_that_nothing_sets() {
+        let of = |section: &str, set: Value| Value::Object(defaults(section, set.as_object().unwrap()));
+        let timeouts = json!({ "connect_ms": 5000, "first_token_ms": 120_000, "idle_ms": 120_000 });
+        assert_eq!(of("timeouts", json!({ "total_ms": 1 })), timeouts);
+        let routing = of("routing", json!({ "retries": 0, "breaker": { "failures": 9 } }));
+        assert_eq!((&routing["strategy"], &routing["max_attempts"]), (&json!("default"), &json!(4)));
+        assert_eq!((&routing["retries"], &routing["upgrade_max_price_ratio"]), (&Value::Null, &Value::Null));
+        assert_eq!(
+            (&routing["breaker"]["failures"], &routing["breaker"]["cooldown_ms"]),
+            (&Value::Null, &json!(10_000))
+        );
+        // Without its table a hedge is off, so its keys have no value.
+        assert_eq!(routing["hedge"], Value::Null);
+        let hedge = of("routing", json!({ "hedge": { "after": 200 } }))["hedge"].clone();
+        assert_eq!(hedge, json!({ "max_extra_cost_percent": 5 }));
+        assert_eq!(of("providers", json!({})), json!({}));
     }
 }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use gw_server::client_address::AddressRange;
+use gw_store::RollingDays;
 use gw_wire::reach::{Reach, reach};
 
 use super::schema::TextFormat;
@@ -30,6 +31,8 @@ pub(super) static WORD: TextFormat = TextFormat { shape: "a word without blanks"
 pub(super) static ALIAS: TextFormat = TextFormat { shape: "a model name", check: word };
 pub(super) static PATTERN: TextFormat =
     TextFormat { shape: "a model's id, bare name or alias, or the beginning of ids and '*'", check: pattern };
+pub(super) static ROLLING_PERIOD: TextFormat =
+    TextFormat { shape: "1 to 366 days, such as \"30d\"", check: rolling_period };
 pub(super) static LABEL: TextFormat = TextFormat { shape: "1 to 128 characters", check: label };
 pub(super) static LINE: TextFormat =
     TextFormat { shape: "1 to 256 characters without control characters", check: line };
@@ -222,6 +225,10 @@ fn pattern(text: &str) -> CheckResult {
     word(text)?;
     let stars = text.bytes().filter(|b| *b == b'*').count();
     need(stars == 0 || (stars == 1 && text.ends_with('*')), "has a '*' that is not its last character")
+}
+
+fn rolling_period(text: &str) -> Result<(), &'static str> {
+    RollingDays::parse(text).map(|_| ()).ok_or("is not a number of days from 1 to 366, such as \"30d\"")
 }
 
 fn label(text: &str) -> CheckResult {

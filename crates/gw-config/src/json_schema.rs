@@ -70,6 +70,9 @@ fn kind(kind_of_value: &Kind) -> Value {
             section(&super::secret::FILE),
         ] }),
         Kind::Choice(words) => choice(words),
+        Kind::ChoiceOr(words, _) => {
+            json!({ "anyOf": [choice(words), { "type": "string", "minLength": 1 }] })
+        }
         // A TOML date is a value of its own, and a string may hold a date, too.
         Kind::Time => json!({ "type": "string", "format": "date-time" }),
         Kind::List { of, min } => json!({ "type": "array", "items": kind(of), "minItems": min }),

@@ -41,7 +41,8 @@ pub(super) fn from_text(kind: &Kind, text: &str, directory: &Path) -> Result<Che
             let time: Datetime = text.parse().map_err(|_| expected(kind, "another string"))?;
             unix_seconds(&time).map(Checked::Time).ok_or_else(|| expected(kind, "another string"))
         }
-        Kind::Choice(words) => {
+        Kind::ChoiceOr(_, format) if (format.check)(text).is_ok() => Ok(Checked::Text(text.to_owned())),
+        Kind::Choice(words) | Kind::ChoiceOr(words, _) => {
             let known = words.iter().find(|(word, others)| *word == text || others.contains(&text));
             known.map(|(word, _)| Checked::Choice(word)).ok_or_else(|| {
                 let spellings = words.iter().flat_map(|(word, others)| std::iter::once(word).chain(*others));
@@ -106,7 +107,7 @@ fn remedy(kind: &Kind, value: &DeValue<'_>) -> Option<String> {
             }
         }
         (
-            Kind::Text(_) | Kind::Secret(_) | Kind::Choice(_) | Kind::Path,
+            Kind::Text(_) | Kind::Secret(_) | Kind::Choice(_) | Kind::ChoiceOr(..) | Kind::Path,
             DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_),
         ) => "put it in quotes",
         (Kind::List { .. }, DeValue::String(_) | DeValue::Integer(_)) => "put it in brackets",

@@ -58,6 +58,8 @@ pub(super) enum Kind {
     Path,
     /// One of several words, each with its other spellings.
     Choice(&'static [Word]),
+    /// One of several words, or a text of this shape.
+    ChoiceOr(&'static [Word], &'static TextFormat),
     /// A date and time with an offset.
     Time,
     /// A list with at least `min` values.
@@ -99,7 +101,7 @@ pub(super) enum BuildStage {
     LaterUnless(&'static str, &'static str),
 }
 
-/// An optional key.
+/// An optional key without a field of its own: a table whose keys have fields.
 pub(super) const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
     Key { stated_default: Some(default), ..row(name, kind, doc) }
 }
@@ -149,11 +151,27 @@ pub(super) const fn words_of(
     setting(name, kind, binding, doc)
 }
 
+/// A key of a later version. This version accepts only the value `built`, its default; `sentence` says why.
+pub(super) const fn later(
+    name: &'static str,
+    kind: Kind,
+    (built, sentence): (&'static str, &'static str),
+    doc: &'static str,
+) -> Key {
+    let stage = BuildStage::LaterUnless(built, sentence);
+    Key { stated_default: Some(built), stage, ..row(name, kind, doc) }
+}
+
 const fn row(name: &'static str, kind: Kind, doc: &'static str) -> Key {
     Key { name, kind, required: false, binding: None, stated_default: None, doc, stage: BuildStage::Built }
 }
 
 impl Key {
+    /// The key with another meaning.
+    pub(super) const fn with_doc(self, doc: &'static str) -> Self {
+        Self { doc, ..self }
+    }
+
     /// The default as TOML or in words. Empty: no default.
     pub(super) fn default(&self) -> Cow<'static, str> {
         match (self.stated_default, self.binding) {
@@ -161,11 +179,6 @@ impl Key {
             (None, Some(binding)) => Cow::Owned(binding.default()),
             (None, None) => Cow::Borrowed(""),
         }
-    }
-
-    /// Marks the key as accepted for one value only. `sentence` says why other values are refused.
-    pub(super) const fn later_unless(self, built: &'static str, sentence: &'static str) -> Self {
-        Self { stage: BuildStage::LaterUnless(built, sentence), ..self }
     }
 }
 
@@ -193,6 +206,7 @@ impl Kind {
             | Self::Secret(_)
             | Self::Path
             | Self::Choice(_)
+            | Self::ChoiceOr(..)
             | Self::Time => true,
             Self::List { .. } | Self::Map { .. } | Self::Table(_) | Self::Tables(_) | Self::Either(..) => {
                 false
@@ -213,6 +227,9 @@ impl Kind {
             Self::Choice(words) => {
                 let words: Vec<String> = words.iter().map(|(word, _)| format!("\"{word}\"")).collect();
                 format!("one of {}", words.join(", "))
+            }
+            Self::ChoiceOr(words, format) => {
+                format!("{}, or a string: {}", Self::Choice(words).describe(), format.shape)
             }
             Self::Time => "a date and time with an offset, such as 2027-01-01T00:00:00Z".to_owned(),
             Self::List { of, .. } => format!("a list, each {}", of.describe()),

@@ -111,6 +111,35 @@ impl Default for CacheSettings {
     }
 }
 
+/// `[agents]`.
+#[derive(Debug)]
+pub(crate) struct AgentSettings {
+    /// Whether aliases for agents also have a name for Claude Code.
+    pub(crate) claude_aliases: bool,
+    /// A file with a system prompt for Codex.
+    pub(crate) codex_instructions: Option<PathBuf>,
+}
+
+impl Default for AgentSettings {
+    fn default() -> Self {
+        Self { claude_aliases: true, codex_instructions: None }
+    }
+}
+
+/// An entry of `providers.api_keys`.
+#[derive(Debug)]
+pub(crate) struct WeightedKey {
+    pub(crate) key: SecretString,
+    /// Its share of the calls.
+    pub(crate) weight: u32,
+}
+
+impl Default for WeightedKey {
+    fn default() -> Self {
+        Self { key: SecretString::from(""), weight: 1 }
+    }
+}
+
 /// The keys and teams that a store gets at the start if it does not have them.
 #[derive(Clone, Debug, Default)]
 pub struct StoreContent {

@@ -21,6 +21,7 @@ mod store;
 mod telemetry;
 mod timeouts;
 
+pub(super) use aliases::TARGET_NAMES;
 #[cfg(test)]
 pub(super) use providers::APIS;
 

@@ -88,18 +88,6 @@ impl Table {
         }
     }
 
-    /// An integer. The bounds of the schema keep it in the range of `T`.
-    pub(super) fn int<T: TryFrom<i64>>(&self, key: &str) -> Option<T> {
-        self.node(key)?.value.int()
-    }
-
-    pub(super) fn price(&self, key: &str) -> Option<Price> {
-        match self.node(key)?.value {
-            Checked::Price(value) => Some(value),
-            _ => None,
-        }
-    }
-
     pub(super) fn text(&self, key: &str) -> Option<String> {
         self.node(key)?.value.text().map(str::to_owned)
     }
@@ -125,13 +113,6 @@ impl Table {
         }
     }
 
-    pub(super) fn time(&self, key: &str) -> Option<i64> {
-        match self.node(key)?.value {
-            Checked::Time(value) => Some(value),
-            _ => None,
-        }
-    }
-
     pub(super) fn list(&self, key: &str) -> Option<&[Node]> {
         match &self.node(key)?.value {
             Checked::List(values) => Some(values),
@@ -139,24 +120,13 @@ impl Table {
         }
     }
 
-    /// A list of texts.
-    pub(super) fn texts(&self, key: &str) -> Option<Vec<String>> {
-        Some(self.list(key)?.iter().filter_map(|node| node.value.text().map(str::to_owned)).collect())
-    }
-
     /// The tables of `[[key]]`.
     pub(super) fn tables(&self, key: &str) -> impl Iterator<Item = &Self> {
-        self.list(key).unwrap_or_default().iter().filter_map(|node| match &node.value {
-            Checked::Table(table) => Some(table),
-            _ => None,
-        })
+        self.list(key).unwrap_or_default().iter().filter_map(|node| node.value.table())
     }
 
     pub(super) fn table(&self, key: &str) -> Option<&Self> {
-        match &self.node(key)?.value {
-            Checked::Table(table) => Some(table),
-            _ => None,
-        }
+        self.node(key)?.value.table()
     }
 
     /// The entries of a table whose keys the user chooses. Empty when the key is not set.
@@ -173,6 +143,13 @@ impl Checked {
     pub(super) fn int<T: TryFrom<i64>>(&self) -> Option<T> {
         match self {
             Self::Int(value) => T::try_from(*value).ok(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn table(&self) -> Option<&Table> {
+        match self {
+            Self::Table(table) => Some(table),
             _ => None,
         }
     }

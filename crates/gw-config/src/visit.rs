@@ -61,7 +61,9 @@ fn kind(kind_: &'static Kind, value: &mut Value, path: &str, visit: &mut dyn FnM
     match (kind_, &mut *value) {
         (Kind::Secret(_), _) => visit(path, Leaf::Secret, value),
         (Kind::Path, Value::String(_)) => visit(path, Leaf::Path, value),
-        (Kind::Text(_) | Kind::Choice(_) | Kind::Time, Value::String(_)) => visit(path, Leaf::Text, value),
+        (Kind::Text(_) | Kind::Choice(_) | Kind::ChoiceOr(..) | Kind::Time, Value::String(_)) => {
+            visit(path, Leaf::Text, value)
+        }
         (Kind::Table(section), Value::Object(_)) => table(section, value, path, visit),
         (Kind::Tables(section), Value::Array(entries)) => {
             for (index, entry) in entries.iter_mut().enumerate() {
@@ -96,7 +98,7 @@ fn fits(kind: &Kind, value: &Value) -> bool {
         (Kind::Secret(_), Value::Object(members)) => {
             members.contains_key("file") || members.contains_key("$secret")
         }
-        (Kind::Secret(_) | Kind::Choice(_) | Kind::Text(_), Value::String(_))
+        (Kind::Secret(_) | Kind::Choice(_) | Kind::ChoiceOr(..) | Kind::Text(_), Value::String(_))
         | (Kind::Int { .. }, Value::Number(_))
         | (Kind::Bool, Value::Bool(_))
         | (Kind::Table(_) | Kind::Map { .. }, Value::Object(_))

@@ -109,7 +109,10 @@ impl Walker<'_> {
                 secret::checked(&text, format).map(Checked::Secret)
             }
             (Kind::Secret(format), DeValue::Table(file)) => return self.secret_file(format, file, at, path),
-            (Kind::Text(_) | Kind::Choice(_) | Kind::Path | Kind::Time, DeValue::String(text)) => {
+            (
+                Kind::Text(_) | Kind::Choice(_) | Kind::ChoiceOr(..) | Kind::Path | Kind::Time,
+                DeValue::String(text),
+            ) => {
                 let text = self.resolved(text, at, path)?;
                 scalar::from_text(kind, &text, self.directory)
             }
@@ -234,7 +237,7 @@ impl Walker<'_> {
 fn fits(kind: &Kind, value: &DeValue<'_>) -> bool {
     match (kind, value) {
         (Kind::Secret(_), DeValue::Table(table)) => table.contains_key("file"),
-        (Kind::Secret(_) | Kind::Choice(_) | Kind::Text(_), DeValue::String(_))
+        (Kind::Secret(_) | Kind::Choice(_) | Kind::ChoiceOr(..) | Kind::Text(_), DeValue::String(_))
         | (Kind::Int { .. }, DeValue::Integer(_))
         | (Kind::Bool, DeValue::Boolean(_))
         | (Kind::Table(_) | Kind::Map { .. }, DeValue::Table(_))

@@ -69,7 +69,7 @@ pub(crate) fn unpriced(subject: SubjectKind, model: &str) -> Error {
 
 fn over_budget(subject: SubjectKind, advice: &str, resets_in: Option<Duration>) -> Error {
     let period = match resets_in {
-        Some(wait) => format!(" A new budget period begins in {}.", in_words(wait)),
+        Some(wait) => format!(" The budget is counted anew in {}.", in_words(wait)),
         None => String::new(),
     };
     Error::new(

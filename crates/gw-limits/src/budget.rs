@@ -148,8 +148,8 @@ impl BudgetState {
         ledger: &dyn SpendingLedger,
     ) -> Result<(), LookupFailed> {
         let question = async {
-            let Some((start, end)) = self.begin_lookup(budget, clock.unix_seconds()) else { return Ok(()) };
-            let spending = ask(ledger, subject, (start, end), &[]).await?;
+            let Some(start) = self.begin_lookup(budget, clock.unix_seconds()) else { return Ok(()) };
+            let spending = ask(ledger, subject, budget.period.counted_from(start), &[]).await?;
             let amounts = &mut *self.amounts.lock();
             amounts.enter_period(budget.period, clock.unix_seconds());
             if amounts.start == start && !amounts.is_known {
@@ -161,16 +161,16 @@ impl BudgetState {
         self.lookup.run(question).await
     }
 
-    /// The period to ask the ledger about. None if the spending is known. From now on this process counts settlements
+    /// The start of the period to ask the ledger about. None if the spending is known. From now on this process counts settlements
     /// itself. One that is in the ledger's answer too counts twice, which is safer than not at all.
-    fn begin_lookup(&self, budget: Budget, unix: i64) -> Option<(i64, i64)> {
+    fn begin_lookup(&self, budget: Budget, unix: i64) -> Option<i64> {
         let amounts = &mut *self.amounts.lock();
         amounts.enter_period(budget.period, unix);
         if amounts.is_known {
             return None;
         }
         amounts.spent = 0;
-        Some((amounts.start, amounts.end))
+        Some(amounts.start)
     }
 
     /// Whether the amounts are those of the period around this moment.
@@ -195,8 +195,8 @@ impl Amounts {
             return;
         }
         let (start, end) = period.around(unix);
-        // Nothing is spent yet in a period that begins after all others. In an earlier period, or in one of another
-        // kind, only the ledger knows the spending.
+        // Nothing is spent yet in a period that begins after all others. In an earlier period, in one of another kind, or
+        // after a step of a rolling period, only the ledger knows the spending.
         self.is_known &= self.period == period && start >= self.latest_end;
         self.latest_end = self.latest_end.max(end);
         (self.period, self.start, self.end) = (period, start, end);

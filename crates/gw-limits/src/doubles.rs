@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
+use gw_store::Period;
 use parking_lot::Mutex;
 
 use crate::{Clock, LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SubjectKind};
@@ -13,6 +14,12 @@ pub(crate) const NOW: i64 = 1_795_253_896;
 pub(crate) const DAY: i64 = 86_400;
 /// The start of 2025, from which the scripts count microseconds, in unix seconds.
 const SCRIPT_EPOCH: i64 = 1_735_689_600;
+
+/// Every kind of period that ends.
+pub(crate) fn ending() -> impl Iterator<Item = Period> {
+    let calendar = Period::ALL.into_iter().filter(|period| *period != Period::Total);
+    calendar.chain(["1d", "30d"].into_iter().filter_map(Period::parse))
+}
 
 /// A clock that stands still until it is set. The monotonic time and the calendar are set apart.
 #[derive(Debug)]

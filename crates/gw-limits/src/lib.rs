@@ -21,9 +21,10 @@
 //! **Requests in flight** are counted. A permit gives its place back when it is dropped.
 //!
 //! **Budgets** add up the money spent in a period and the money reserved for requests in flight. A reservation passes
-//! when `spent + reserved + cost <= budget`, checked atomically, so parallel requests cannot exceed the budget. A
-//! period is a day, an ISO week, a month (UTC) or all time. A new period begins with nothing spent. A request counts in
-//! the period in which it began, as it does in the ledger.
+//! when `spent + reserved + cost <= budget`, checked atomically, so parallel requests cannot exceed the budget. The
+//! table of [`gw_store::Period`] has the periods. A new period begins with nothing spent. A request counts in the period
+//! in which it began, as it does in the ledger. A rolling period moves on in steps, and after each step the ledger is
+//! asked for the spending of the hours that are left.
 //!
 //! A budget whose spending is unknown asks the ledger through [`SpendingLedger`], once for all waiting requests
 //! (single-flight). This happens at the first use, after a change of the period's kind, and after the clock went back.

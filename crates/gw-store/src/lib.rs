@@ -26,4 +26,6 @@ mod testing;
 
 pub use db::{Error, Result, Store};
 pub use keys::{NewKey, Role, StoredKey, Team};
-pub use limits::{Budget, Limits, OnBudget, Period, UnpricedPolicy};
+pub use limits::{
+    Budget, Limits, OnBudget, Period, PeriodLength, ROLLING_STEPS, RollingDays, UnpricedPolicy,
+};

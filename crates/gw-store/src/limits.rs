@@ -1,8 +1,8 @@
 //! The limits of a key or a team: requests and tokens per minute, concurrent requests, money per period.
 
-use jiff::civil::Weekday;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Zoned};
+use jiff::{Timestamp, ToSpan};
 
 /// The limits; None = unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -100,71 +100,186 @@ impl Budget {
     }
 }
 
-/// The period of a budget, in UTC.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Period {
+/// Seconds of a day.
+const DAY: i64 = 86_400;
+
+/// The length of a period, and where periods of this length begin in the UTC calendar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PeriodLength {
+    /// Whole days.
+    Days {
+        /// How many.
+        count: i64,
+        /// A day on which a period begins, counted from the first of January 1970.
+        first: i64,
+    },
+    /// So many months, a divisor of twelve. A year begins with a period.
+    Months(i8),
+    /// All time.
+    Endless,
+    /// The last days before now.
+    Rolling(RollingDays),
+}
+
+/// The steps in which a rolling period moves on in its own length. A step of N days is N hours, so that the hourly sums of the
+/// ledger add up to the spending.
+pub const ROLLING_STEPS: i64 = 24;
+
+/// The days of a rolling period: 1 to 366.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RollingDays(u16);
+
+impl RollingDays {
+    /// The most.
+    const MAX: u16 = 366;
+
+    /// The days of a name such as `30d`.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        let days = name.strip_suffix('d')?.parse().ok().filter(|days| (1..=Self::MAX).contains(days))?;
+        // Not `030d` and not `+30d`: a period has one name.
+        Some(Self(days)).filter(|days| days.name() == name)
+    }
+
+    /// The name, such as `30d`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        let name = ROLLING_NAMES.get(usize::from(self.0)).map(<[u8; 4]>::as_slice);
+        name.and_then(|name| str::from_utf8(name).ok()).unwrap_or_default().trim_start()
+    }
+}
+
+/// The names of the rolling periods by their days, with blanks before them.
+static ROLLING_NAMES: [[u8; 4]; RollingDays::MAX as usize + 1] = {
+    let mut names = [*b"   d"; RollingDays::MAX as usize + 1];
+    let (mut left, mut days): (&mut [[u8; 4]], u16) = (&mut names, 0);
+    while let [[hundreds, tens, ones, _], rest @ ..] = left {
+        *ones = b'0' + (days % 10) as u8;
+        if days >= 10 {
+            *tens = b'0' + (days / 10 % 10) as u8;
+        }
+        if days >= 100 {
+            *hundreds = b'0' + (days / 100) as u8;
+        }
+        (left, days) = (rest, days + 1);
+    }
+    names
+};
+
+/// The table of periods: each row has a name and a length. The enum, its names, its bounds, the scripts of Redis and the values of
+/// the configuration are made from it.
+macro_rules! periods {
+    ($($(#[$note:meta])* $period:ident = $name:literal, $length:expr;)+) => {
+        /// The period of a budget, in UTC.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub enum Period {
+            $($(#[$note])* $period,)+
+            /// The last days before now. The spending of a moment leaves when it is this old, and at most a step later.
+            Rolling(RollingDays),
+        }
+
+        impl Period {
+            /// All of the calendar.
+            pub const ALL: [Self; Self::NAMES.len()] = [$(Self::$period),+];
+
+            /// The names of all of the calendar.
+            pub const NAMES: [&'static str; [$($name),+].len()] = [$($name),+];
+
+            /// The spelling in the store, the configuration and the API.
+            #[must_use]
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$period => $name,)+
+                    Self::Rolling(days) => days.name(),
+                }
+            }
+
+            /// The length.
+            #[must_use]
+            pub const fn length(self) -> PeriodLength {
+                match self {
+                    $(Self::$period => $length,)+
+                    Self::Rolling(days) => PeriodLength::Rolling(days),
+                }
+            }
+        }
+    };
+}
+
+periods! {
     /// A day, from midnight.
-    Day,
-    /// A week, from Monday's midnight.
-    Week,
+    Day = "day", PeriodLength::Days { count: 1, first: 0 };
+    /// A week, from Monday's midnight. The first of January 1970 was a Thursday.
+    Week = "week", PeriodLength::Days { count: 7, first: -3 };
     /// A month, from its first day.
     #[default]
-    Month,
+    Month = "month", PeriodLength::Months(1);
+    /// Three months, from the first day of January, April, July and October.
+    Quarter = "quarter", PeriodLength::Months(3);
     /// Without end.
-    Total,
+    Total = "total", PeriodLength::Endless;
 }
 
 impl Period {
-    /// All.
-    pub const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::Total];
-
-    /// The spelling in the store, the configuration and the API.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-            Self::Total => "total",
-        }
-    }
-
     /// The reverse of [`Period::as_str`].
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|period| period.as_str() == text)
+        let calendar = Self::ALL.into_iter().find(|period| period.as_str() == text);
+        calendar.or_else(|| RollingDays::parse(text).map(Self::Rolling))
     }
 
     /// Start and end of the period that contains this moment, in unix seconds. A moment outside the calendar counts as the
-    /// epoch.
+    /// epoch. A rolling period ends with its step: then its start moves on by a step, too.
     #[must_use]
     pub fn around(self, at: i64) -> (i64, i64) {
-        let now = Timestamp::from_second(at).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::UTC);
-        let bounds = match self {
-            Self::Total => None,
-            Self::Day => now.start_of_day().ok().map(|start| (start.clone(), start.checked_add(1.day()))),
-            Self::Week => monday(&now).map(|start| (start.clone(), start.checked_add(1.week()))),
-            Self::Month => now
-                .first_of_month()
-                .and_then(|first| first.start_of_day())
-                .ok()
-                .map(|start| (start.clone(), start.checked_add(1.month()))),
+        let now = Timestamp::from_second(at).unwrap_or(Timestamp::UNIX_EPOCH);
+        let bounds = match self.length() {
+            PeriodLength::Endless => None,
+            PeriodLength::Days { count, first } => Some(days_around(now, count, first)),
+            PeriodLength::Months(count) => months_around(now, count),
+            PeriodLength::Rolling(days) => Some(window_around(now, i64::from(days.0) * DAY)),
         };
-        match bounds {
-            Some((start, Ok(end))) => (start.timestamp().as_second(), end.timestamp().as_second()),
-            _ => (i64::MIN, i64::MAX),
+        bounds.unwrap_or((i64::MIN, i64::MAX))
+    }
+}
+
+impl Period {
+    /// The begin and the end of the spending that counts in the period with this start. In a rolling period spending after its
+    /// end counts, too, so that a clock that goes back grants nothing anew.
+    #[must_use]
+    pub fn counted_from(self, start: i64) -> (i64, i64) {
+        match self {
+            Self::Rolling(_) => (start, i64::MAX),
+            _ if start == i64::MIN => (i64::MIN, i64::MAX),
+            _ => self.around(start),
         }
     }
 }
 
-fn monday(now: &Zoned) -> Option<Zoned> {
-    let back = i64::from(now.weekday().since(Weekday::Monday));
-    now.start_of_day().ok()?.checked_sub(back.days()).ok()
+fn days_around(now: Timestamp, count: i64, first: i64) -> (i64, i64) {
+    let day = now.as_second().div_euclid(DAY);
+    let start = day - (day - first).rem_euclid(count);
+    (start * DAY, (start + count) * DAY)
+}
+
+fn window_around(now: Timestamp, length: i64) -> (i64, i64) {
+    let step = length / ROLLING_STEPS;
+    let end = (now.as_second().div_euclid(step) + 1) * step;
+    (end - length - step, end)
+}
+
+fn months_around(now: Timestamp, count: i8) -> Option<(i64, i64)> {
+    let date = now.to_zoned(TimeZone::UTC).date();
+    let month = date.month() - (date.month() - 1).rem_euclid(count);
+    let start = Date::new(date.year(), month, 1).ok()?;
+    let end = start.checked_add(i32::from(count).months()).ok()?;
+    let second = |date: Date| Some(date.to_zoned(TimeZone::UTC).ok()?.timestamp().as_second());
+    Some((second(start)?, second(end)?))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Period;
+    use super::{Period, PeriodLength};
 
     /// 2026-11-21T09:38:16Z, a Saturday.
     const NOW: i64 = 1_795_253_896;
@@ -180,8 +295,49 @@ mod tests {
     }
 
     #[test]
+    fn quarters_begin_in_january_april_july_and_october() {
+        let second = |text: &str| text.parse::<jiff::Timestamp>().unwrap().as_second();
+        for (at, start, end) in [
+            ("2026-12-31T23:59:59Z", "2026-10-01T00:00:00Z", "2027-01-01T00:00:00Z"),
+            ("2027-01-01T00:00:00Z", "2027-01-01T00:00:00Z", "2027-04-01T00:00:00Z"),
+            ("2027-06-30T23:59:59Z", "2027-04-01T00:00:00Z", "2027-07-01T00:00:00Z"),
+            ("2027-07-01T00:00:00Z", "2027-07-01T00:00:00Z", "2027-10-01T00:00:00Z"),
+            // The first quarter of a leap year has 91 days.
+            ("2028-02-29T12:00:00Z", "2028-01-01T00:00:00Z", "2028-04-01T00:00:00Z"),
+            ("1969-12-31T23:59:59Z", "1969-10-01T00:00:00Z", "1970-01-01T00:00:00Z"),
+        ] {
+            assert_eq!(Period::Quarter.around(second(at)), (second(start), second(end)), "{at}");
+        }
+    }
+
+    #[test]
+    fn a_rolling_period_holds_its_days_and_at_most_a_step_more() {
+        let day = 86_400;
+        for (name, days) in [("1d", 1), ("7d", 7), ("30d", 30), ("90d", 90), ("366d", 366)] {
+            let period = Period::parse(name).unwrap();
+            assert_eq!(period.as_str(), name);
+            let step = days * 3600;
+            let mut at = NOW - 3 * step;
+            while at < NOW {
+                let (start, end) = period.around(at);
+                assert!(start <= at - days * day && at - days * day - start < step, "{name} at {at}");
+                assert!(at < end && end - at <= step && start % 3600 == 0, "{name} at {at}");
+                assert_eq!(period.around(end), (start + step, end + step), "{name} at {at}");
+                at += 1_800;
+            }
+        }
+        for name in ["0d", "367d", "030d", "+3d", "d", "30", "-1d", "1.5d", "30D", "99999d", ""] {
+            assert_eq!(Period::parse(name), None, "{name}");
+        }
+        for days in 1..=366 {
+            let name = format!("{days}d");
+            assert_eq!(Period::parse(&name).map(Period::as_str), Some(name.as_str()));
+        }
+    }
+
+    #[test]
     fn a_period_includes_its_first_moment() {
-        for period in [Period::Day, Period::Week, Period::Month] {
+        for period in Period::ALL.into_iter().filter(|period| period.length() != PeriodLength::Endless) {
             let (start, end) = period.around(NOW);
             assert_eq!(period.around(start), (start, end), "{period:?}");
             assert_eq!(period.around(end - 1), (start, end), "{period:?}");

@@ -8,6 +8,7 @@ use clap::{Args, Subcommand};
 use gw_admin::AdminRequest;
 use gw_command::table::{Align, clean, columns};
 use gw_command::{CommandError, Common, print};
+use gw_store::Period;
 use gw_wire::money::Price;
 use serde::Serialize;
 use serde_json::Value;
@@ -95,8 +96,7 @@ struct NewKeyArgs {
     #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = amount)]
     #[serde(skip_serializing_if = "Option::is_none")]
     budget_usd: Option<String>,
-    /// Period of the budget: day, week, month or total [default: month]
-    #[arg(long, requires = "budget_usd")]
+    #[arg(long, requires = "budget_usd", help = period_help())]
     #[serde(skip_serializing_if = "Option::is_none")]
     budget_period: Option<String>,
     /// When the budget runs out during an answer: finish the answer, or cut it [default: finish]
@@ -140,6 +140,12 @@ pub enum OptionError {
 /// Checks an amount of money and keeps its digits as they are written.
 fn amount(text: &str) -> Result<String, OptionError> {
     Price::parse(text).map(|_| text.to_owned()).map_err(|_| OptionError::Amount)
+}
+
+/// The help of `--budget-period`, with the names of all periods.
+fn period_help() -> String {
+    let (names, default) = (Period::NAMES.join(", "), Period::default().as_str());
+    format!("Period of the budget: {names}, or days such as 30d [default: {default}]")
 }
 
 fn count(text: &str) -> Result<u64, OptionError> {

@@ -86,6 +86,12 @@ fn every_operation_is_named_once_and_says_what_it_needs() {
 }
 
 #[test]
+fn the_periods_of_budgets_are_those_of_the_table() {
+    let periods = &document()["components"]["schemas"]["BudgetPeriod"]["anyOf"][0]["enum"];
+    assert_eq!(periods, &serde_json::json!(gw_store::Period::NAMES));
+}
+
+#[test]
 fn the_ranges_are_those_of_the_contract() {
     let document = document();
     let field =

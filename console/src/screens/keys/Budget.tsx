@@ -6,12 +6,20 @@ import { relative } from "@/format/time";
 
 type Budgeted = Pick<Schemas["Team"], "budget_usd" | "budget_period" | "budget">;
 
-const PERIODS = { day: "a day", week: "a week", month: "a month", total: "in total" } as const;
+/** The periods of budgets, as the end of a sentence. */
+export const PERIODS = [
+  { value: "day", label: "a day" },
+  { value: "week", label: "a week" },
+  { value: "month", label: "a month" },
+  { value: "quarter", label: "a quarter" },
+  { value: "total", label: "in total" },
+] as const satisfies readonly { value: Schemas["BudgetPeriod"]; label: string }[];
 
 /** A budget in words: `$25.00 a month`. */
 export function budgetText({ budget_usd, budget_period }: Budgeted): string {
   if (budget_usd === null) return "no budget";
-  return `${usd(budget_usd)} ${PERIODS[budget_period ?? "month"]}`;
+  const period = PERIODS.find(({ value }) => value === (budget_period ?? "month"));
+  return `${usd(budget_usd)} ${period?.label ?? `in ${budget_period}`}`;
 }
 
 /** What is spent of a budget, as a bar. */

@@ -1,4 +1,5 @@
 import { Select, TextField } from "@/components/Field";
+import { PERIODS } from "./Budget";
 import type { LimitsForm } from "./form";
 
 interface LimitFieldsProps<T extends LimitsForm> {
@@ -6,12 +7,6 @@ interface LimitFieldsProps<T extends LimitsForm> {
   onChange: (next: Partial<LimitsForm>) => void;
 }
 
-const PERIODS = [
-  { value: "day", label: "a day" },
-  { value: "week", label: "a week" },
-  { value: "month", label: "a month" },
-  { value: "total", label: "in total" },
-] as const;
 const ENDS = [
   { value: "finish", label: "finish answers that have begun" },
   { value: "cut", label: "cut answers where the money ends" },
@@ -27,6 +22,8 @@ function pick<T extends string>(options: readonly { value: T }[], value: string)
 
 /** The amount and its period. */
 export function BudgetFields<T extends LimitsForm>({ form, onChange }: LimitFieldsProps<T>) {
+  const isListed = PERIODS.some(({ value }) => value === form.period);
+  const periods = isListed ? PERIODS : [...PERIODS, { value: form.period, label: form.period }];
   return (
     <div className="grid grid-cols-[1fr_8rem] gap-3">
       <TextField
@@ -41,9 +38,9 @@ export function BudgetFields<T extends LimitsForm>({ form, onChange }: LimitFiel
       />
       <Select
         label="Period"
-        options={PERIODS}
+        options={periods}
         value={form.period}
-        onChange={(event) => onChange({ period: pick(PERIODS, event.target.value) ?? form.period })}
+        onChange={(event) => onChange({ period: pick(periods, event.target.value) ?? form.period })}
       />
     </div>
   );

@@ -68,7 +68,14 @@ pub(super) fn role(path: &Path<'_>, value: View<'_>) -> Result<Role, Invalid> {
 
 pub(super) fn period(path: &Path<'_>, value: View<'_>) -> Result<Period, Invalid> {
     let text = string(path, value)?;
-    Period::parse(&text).ok_or_else(|| not_one_of(path, &Period::ALL.map(Period::as_str), &text))
+    Period::parse(&text).ok_or_else(|| {
+        let names = Period::NAMES.map(|name| format!("'{name}'")).join(", ");
+        let what = format!(
+            "expected one of {names}, or 1 to 366 days such as '30d', but got '{}' instead.",
+            clip(&text)
+        );
+        invalid_value(path, &what)
+    })
 }
 
 pub(super) fn on_budget(path: &Path<'_>, value: View<'_>) -> Result<OnBudget, Invalid> {

@@ -85,6 +85,12 @@ fn a_wrong_limit_is_refused_with_its_name() {
     for (body, code, message) in [
         (r#"{"burst":5}"#, "invalid_value", "Invalid 'burst': it requires 'rpm'."),
         (r#"{"budget_period":"day"}"#, "invalid_value", "Invalid 'budget_period': it requires 'budget_usd'."),
+        (
+            r#"{"budget_usd":1,"budget_period":"0d"}"#,
+            "invalid_value",
+            "Invalid 'budget_period': expected one of 'day', 'week', 'month', 'quarter', 'total', or 1 to 366 days such as \
+             '30d', but got '0d' instead.",
+        ),
         (r#"{"on_budget":"cut"}"#, "invalid_value", "Invalid 'on_budget': it requires 'budget_usd'."),
         (r#"{"unpriced":"refuse"}"#, "invalid_value", "Invalid 'unpriced': it requires 'budget_usd'."),
         (

@@ -7,7 +7,8 @@ use gw_cache::SimilaritySettings;
 use gw_engine::payloads::PayloadSettings;
 use gw_engine::response_cache::SemanticSettings;
 use gw_engine::settings::{
-    GuardSettings, KeySettings, Limits, ModelSettings, PricingSettings, Role, RoutingSettings, TierSettings,
+    AliasSettings, GuardSettings, KeySettings, Limits, ModelSettings, PricingSettings, Role, RoutingSettings,
+    TierSettings,
 };
 use gw_engine::stored_responses::StoredResponseSettings;
 use gw_identity::{ClaimNames, IssuerSettings, KeySource, LoginSettings, SigningAlgorithm};
@@ -22,7 +23,9 @@ use gw_wire::request::RequestLimits;
 use secrecy::SecretString;
 
 use super::super::default_providers;
-use super::super::settings::{CacheSettings, Config, IdentitySettings, StoreSettings};
+use super::super::settings::{
+    AgentSettings, CacheSettings, Config, IdentitySettings, StoreSettings, WeightedKey,
+};
 
 /// The settings of an empty file.
 pub(crate) trait Defaults: 'static {
@@ -42,6 +45,8 @@ macro_rules! own_defaults {
 }
 
 own_defaults!(
+    AgentSettings,
+    AliasSettings,
     CacheSettings,
     GuardSettings,
     IdentitySettings,
@@ -55,6 +60,7 @@ own_defaults!(
     StoreSettings,
     StoredResponseSettings,
     TierSettings,
+    WeightedKey,
 );
 
 impl Defaults for Config {

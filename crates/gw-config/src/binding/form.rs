@@ -8,7 +8,9 @@ use gw_engine::settings::Role;
 use gw_wire::money::Price;
 use secrecy::SecretString;
 
-use super::super::tree::Checked;
+use super::super::tree::{Checked, Node};
+use super::defaults::Defaults;
+use super::filled;
 
 /// How a value of type `V` is read from the file and written.
 pub(crate) struct Form<V> {
@@ -197,15 +199,69 @@ impl Form<Price> {
     };
 }
 
-impl Form<Option<SecretString>> {
-    /// A secret that may be missing. It is never written.
-    pub(crate) const OPTIONAL_SECRET: Self = Self {
+impl<V: Defaults> Form<V> {
+    /// A table. It is never written.
+    pub(crate) const TABLE: Self =
+        Self { read: |value| Some(filled(Some(value.table()?))), write: |_| String::new() };
+}
+
+impl<V: Defaults> Form<Option<V>> {
+    /// A table that may be missing. It is never written.
+    pub(crate) const OPTIONAL_TABLE: Self =
+        Self { read: |value| Some(Some(filled(Some(value.table()?)))), write: |_| String::new() };
+}
+
+impl<V: Defaults> Form<Option<Vec<V>>> {
+    /// A list of tables that may be missing. It is never written.
+    pub(crate) const OPTIONAL_TABLES: Self = Self {
         read: |value| match value {
-            Checked::Secret(secret) => Some(Some(secret.clone())),
+            Checked::List(nodes) => {
+                Some(Some(nodes.iter().filter_map(|node| Some(filled(Some(node.value.table()?)))).collect()))
+            }
             _ => None,
         },
         write: |_| String::new(),
     };
+}
+
+impl Form<Vec<(String, SecretString)>> {
+    /// Headers. They are never written.
+    pub(crate) const HEADERS: Self = Self {
+        read: |value| match value {
+            Checked::Map(entries) => {
+                let header = |(name, node): &(String, Node)| Some((name.clone(), secret(&node.value)?));
+                Some(entries.iter().filter_map(header).collect())
+            }
+            _ => None,
+        },
+        write: |_| String::new(),
+    };
+}
+
+impl Form<toml::Value> {
+    /// A value that an adapter reads. It is never written.
+    pub(crate) const OPTION: Self = Self { read: as_toml, write: |_| String::new() };
+}
+
+/// A text, a path, a number, a boolean or a map as TOML.
+fn as_toml(value: &Checked) -> Option<toml::Value> {
+    Some(match value {
+        Checked::Int(value) => toml::Value::Integer(*value),
+        Checked::Bool(value) => toml::Value::Boolean(*value),
+        Checked::Path(path) => toml::Value::String(path.to_str()?.to_owned()),
+        Checked::Map(entries) => {
+            let entries =
+                entries.iter().filter_map(|(name, node)| Some((name.clone(), as_toml(&node.value)?)));
+            toml::Value::Table(entries.collect())
+        }
+        other => toml::Value::String(other.text()?.to_owned()),
+    })
+}
+
+impl Form<Option<SecretString>> {
+    /// A secret that may be missing. It is never written.
+    pub(crate) const OPTIONAL_SECRET: Self =
+        Self { read: |value| secret(value).map(Some), write: |_| String::new() };
 }
 
 impl Form<Option<Price>> {
@@ -221,13 +277,14 @@ impl Form<Option<Price>> {
 
 impl Form<SecretString> {
     /// A secret. It is never written.
-    pub(crate) const SECRET: Self = Self {
-        read: |value| match value {
-            Checked::Secret(secret) => Some(secret.clone()),
-            _ => None,
-        },
-        write: |_| String::new(),
-    };
+    pub(crate) const SECRET: Self = Self { read: secret, write: |_| String::new() };
+}
+
+fn secret(value: &Checked) -> Option<SecretString> {
+    match value {
+        Checked::Secret(secret) => Some(secret.clone()),
+        _ => None,
+    }
 }
 
 fn time(value: &Checked) -> Option<i64> {

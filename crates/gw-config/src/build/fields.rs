@@ -1,8 +1,5 @@
-//! Composes the fields that several sections share.
+//! Checks that several sections share.
 
-use gw_providers::settings::TimeoutOverrides;
-
-use super::super::binding::fill;
 use super::super::file;
 use super::super::problems::ProblemReport;
 use super::super::tree::Table;
@@ -12,11 +9,4 @@ pub(super) fn regular(table: &Table, key: &str, report: &mut ProblemReport) {
     if let Some(kind) = table.file(key).and_then(|path| file::not_regular(&path)) {
         report.fault(table.position(key), &table.path(key), format!("is {kind}, not a regular file"));
     }
-}
-
-/// The timeouts of a provider, of a model, or of `[timeouts]`.
-pub(super) fn timeouts(table: &Table) -> TimeoutOverrides {
-    let mut timeouts = TimeoutOverrides::default();
-    fill(&mut timeouts, table);
-    timeouts
 }

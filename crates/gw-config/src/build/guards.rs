@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gw_engine::settings::GuardSettings;
 use gw_wire::nearest::did_you_mean;
 
-use super::super::binding::{fill, filled};
+use super::super::binding::filled;
 use super::super::problems::ProblemReport;
 use super::super::tree::Table;
 use super::models::alias_names;
@@ -22,14 +22,13 @@ fn guard(table: &Table, aliases: &BTreeSet<String>, report: &mut ProblemReport) 
         let message = format!("has no limit; set one of {}", LIMITS.join(", "));
         report.fault(&table.at, &table.path, message);
     }
-    let mut settings: GuardSettings = filled(Some(table));
+    let settings: GuardSettings = filled(Some(table));
     if settings.limits.max_cost_femtos == Some(0) {
         let (at, path) = (table.position("max_cost_usd"), table.path("max_cost_usd"));
         report.fault(at, &path, "must be more than 0");
     }
     if let Some(matched) = table.table("match") {
         check_aliases(matched, aliases, report);
-        fill(&mut settings, matched);
     }
     settings
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use gw_engine::settings::Role;
 use gw_identity::IssuerSettings;
 
 use super::super::binding::filled;
@@ -11,8 +10,6 @@ use super::super::problems::ProblemReport;
 use super::super::settings::IdentitySettings;
 use super::super::tree::Table;
 use super::keys::limits;
-
-const ROLES: [Role; 4] = [Role::Admin, Role::Operator, Role::Viewer, Role::Inference];
 
 /// Reads the section.
 pub(super) fn identity(root: &Table, report: &mut ProblemReport) -> IdentitySettings {
@@ -61,15 +58,8 @@ fn issuer(table: &Table, report: &mut ProblemReport) -> Option<IssuerSettings> {
         let message = "is missing, and 'default_role' is \"none\": every token would be refused";
         report.fault(&table.at, &table.path("role_claim"), message);
     }
-    let names = |role: Role| table.table("roles").and_then(|roles| roles.texts(role.as_str()));
-    let roles = ROLES.into_iter().filter_map(|role| Some((role, names(role)?)));
     let login = table.node("client_id").map(|_| filled(Some(table)));
-    Some(IssuerSettings {
-        roles: roles.collect(),
-        limits: limits(table, report),
-        login,
-        ..filled(Some(table))
-    })
+    Some(IssuerSettings { limits: limits(table, report), login, ..filled(Some(table)) })
 }
 
 /// Whether a URL is https, or http to this machine.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gw_engine::settings::{Budget, KeySettings, Limits, Period};
+use gw_engine::settings::{KeySettings, Limits};
 use secrecy::ExposeSecret;
 
 use super::super::binding::filled;
@@ -15,8 +15,12 @@ pub(super) fn keys(root: &Table, report: &mut ProblemReport) -> Vec<KeySettings>
     let mut secrets: BTreeMap<&str, &str> = BTreeMap::new();
     let mut keys = Vec::new();
     for (index, table) in root.tables("keys").enumerate() {
-        let name = table.text("name").unwrap_or_else(|| format!("key-{}", index + 1));
-        if let Some(first) = names.get(&name) {
+        let mut settings = KeySettings { limits: limits(table, report), ..filled(Some(table)) };
+        if settings.name.is_empty() {
+            settings.name = format!("key-{}", index + 1);
+        }
+        let name = &settings.name;
+        if let Some(first) = names.get(name) {
             report.fault(
                 table.position("name"),
                 &table.path("name"),
@@ -29,14 +33,13 @@ pub(super) fn keys(root: &Table, report: &mut ProblemReport) -> Vec<KeySettings>
             report.fault(table.position("key"), &table.path("key"), format!("is also the key of {first}"));
         }
         secrets.entry(key.expose_secret()).or_insert(&table.path);
-        keys.push(KeySettings { name, limits: limits(table, report), ..filled(Some(table)) });
+        keys.push(settings);
     }
     keys
 }
 
 /// Reads the limits of a key. An option of a limit needs the limit itself.
 pub(super) fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
-    let period = table.choice("budget_period").and_then(Period::parse);
     for (part, whole) in [
         ("budget_period", "budget_usd"),
         ("on_budget", "budget_usd"),
@@ -47,8 +50,5 @@ pub(super) fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
             report.fault(table.position(part), &table.path(part), format!("needs '{whole}'"));
         }
     }
-    // The nanos of a price in USD are nano-USD.
-    let budget =
-        table.price("budget_usd").map(|usd| Budget { nano: usd.nanos(), period: period.unwrap_or_default() });
-    Limits { budget, ..filled(Some(table)) }
+    filled(Some(table))
 }

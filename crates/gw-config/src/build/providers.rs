@@ -8,13 +8,12 @@ use gw_wire::nearest::did_you_mean;
 use gw_wire::reach::{Reach, reach};
 use gw_wire::request::AllowedMembers;
 use gw_wire::request::member_policy::{Rule, rule_of};
-use secrecy::SecretString;
 
 use super::super::binding::filled;
 use super::super::formats::base_url_host;
 use super::super::problems::ProblemReport;
-use super::super::tree::{Checked, Node, Table};
-use super::fields::{regular, timeouts};
+use super::super::tree::Table;
+use super::fields::regular;
 use crate::opened_members::{misspelling, opens};
 
 /// The names of all entries.
@@ -47,8 +46,10 @@ fn provider(table: &Table, report: &mut ProblemReport) -> Option<ProviderSetting
     let name = table.text("name");
     let api = api(table, name.as_deref(), report);
     regular(table, "credentials_file", report);
-    let api_keys = credentials(table, report);
-    let options = api.map(|api| options(table, api, report));
+    one_way_of_keys(table, report);
+    if let Some(api) = api {
+        options_of_the_dialect(table, api, report);
+    }
     let (name, api) = (name?, api?);
     if api.is_shared && !table.has("base_url") && !has_address(&name, api) {
         let message = format!("is required: '{name}' is not a known provider");
@@ -58,16 +59,9 @@ fn provider(table: &Table, report: &mut ProblemReport) -> Option<ProviderSetting
         });
         report.fault_with_hint(table.position("name"), &table.path("base_url"), message, hint);
     }
-    Some(ProviderSettings {
-        name,
-        api,
-        api_keys,
-        headers: headers(table, report),
-        timeouts: table.table("timeouts").map(timeouts).unwrap_or_default(),
-        allow_members: allow_members(table, api, report),
-        options: options.unwrap_or_default(),
-        ..filled(Some(table))
-    })
+    distinct_headers(table, report);
+    allowed_members(table, api, report);
+    Some(ProviderSettings { api, ..filled(Some(table)) })
 }
 
 /// The dialect: the written one, else that of a known provider.
@@ -154,36 +148,23 @@ fn address(table: &Table, report: &mut ProblemReport) {
     }
 }
 
-/// `api_key` or `api_keys`, with their weights.
-fn credentials(table: &Table, report: &mut ProblemReport) -> Vec<(SecretString, u32)> {
+/// Checks that the keys are written in one way.
+fn one_way_of_keys(table: &Table, report: &mut ProblemReport) {
     if table.has("api_key") && table.has("api_keys") {
         let message = "cannot be combined with 'api_key'; write all keys here, or one key there";
         report.fault(table.position("api_keys"), &table.path("api_keys"), message);
     }
-    let one = table.secret("api_key").map(|key| (key.clone(), 1));
-    let many = table.list("api_keys").unwrap_or_default().iter().filter_map(weighted);
-    one.into_iter().chain(many).collect()
 }
 
-fn weighted(node: &Node) -> Option<(SecretString, u32)> {
-    match &node.value {
-        Checked::Secret(key) => Some((key.clone(), 1)),
-        Checked::Table(entry) => Some((entry.secret("key")?.clone(), entry.int("weight").unwrap_or(1))),
-        _ => None,
-    }
-}
-
-/// The guarded request members that clients may send. Dialects other than OpenAI's forward few of them.
-fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<String> {
-    let Some(nodes) = table.list("allow_members") else { return Vec::new() };
+/// Checks the guarded request members that clients may send. Dialects other than OpenAI's forward few of them.
+fn allowed_members(table: &Table, api: Api, report: &mut ProblemReport) {
+    let Some(nodes) = table.list("allow_members") else { return };
     if api.guarded_members == Some(&[]) && api.native_surface.is_none() {
         report.fault(table.position("allow_members"), &table.path("allow_members"), not_opening());
     }
-    let mut names = Vec::new();
     for node in nodes {
         let Some(name) = node.value.text() else { continue };
         if api.native_surface.is_some_and(|surface| opens(surface, name)) {
-            names.push(name.to_owned());
             continue;
         }
         if rule_of(name) == Some(Rule::Fallback) {
@@ -201,9 +182,7 @@ fn allow_members(table: &Table, api: Api, report: &mut ProblemReport) -> Vec<Str
             let message = "is not a member, a tool or a header that this release knows";
             report.fault_with_hint(&node.at, &node.path, message, Some(hint));
         }
-        names.push(name.to_owned());
     }
-    names
 }
 
 /// The fault of `allow_members` at a provider whose dialect forwards no guarded member, with the dialects that do.
@@ -220,12 +199,10 @@ fn not_opening() -> String {
     format!("is an option of {}, {}, not of this provider's api", opening.join(", "), narrow.join(", "))
 }
 
-/// Reads the headers. Names that differ only in case are the same header.
-pub(super) fn headers(table: &Table, report: &mut ProblemReport) -> Vec<(String, SecretString)> {
-    let mut headers: Vec<(String, SecretString)> = Vec::new();
+/// Checks that each header is written once. Names that differ only in case are the same header.
+pub(super) fn distinct_headers(table: &Table, report: &mut ProblemReport) {
     let mut taken = BTreeSet::new();
     for (name, node) in table.map("headers") {
-        let Checked::Secret(value) = &node.value else { continue };
         if !taken.insert(name.to_ascii_lowercase()) {
             report.fault(
                 &node.at,
@@ -233,14 +210,11 @@ pub(super) fn headers(table: &Table, report: &mut ProblemReport) -> Vec<(String,
                 "is already set by another key; upper and lower case do not matter",
             );
         }
-        headers.push((name.clone(), value.clone()));
     }
-    headers
 }
 
-/// Reads the options of the dialect. An option of another dialect would be ignored, so it is refused.
-fn options(table: &Table, api: Api, report: &mut ProblemReport) -> toml::Table {
-    let mut options = toml::Table::new();
+/// Checks that the options are those of the dialect. An option of another dialect would be ignored.
+fn options_of_the_dialect(table: &Table, api: Api, report: &mut ProblemReport) {
     let names: BTreeSet<&str> = Api::ALL.iter().flat_map(|api| api.options).copied().collect();
     for name in names {
         let Some(node) = table.node(name) else { continue };
@@ -251,22 +225,5 @@ fn options(table: &Table, api: Api, report: &mut ProblemReport) -> toml::Table {
             let message = format!("is an option of {}, not of this provider's api", known.join(" and "));
             report.fault(&node.at, &node.path, message);
         }
-        options.extend(as_toml(&node.value).map(|value| (name.to_owned(), value)));
     }
-    options
-}
-
-/// Converts the value of an option: a text, a path, an integer or a map.
-fn as_toml(value: &Checked) -> Option<toml::Value> {
-    Some(match value {
-        Checked::Int(value) => toml::Value::Integer(*value),
-        Checked::Bool(value) => toml::Value::Boolean(*value),
-        Checked::Path(path) => toml::Value::String(path.to_str()?.to_owned()),
-        Checked::Map(entries) => {
-            let entries =
-                entries.iter().filter_map(|(name, node)| Some((name.clone(), as_toml(&node.value)?)));
-            toml::Value::Table(entries.collect())
-        }
-        other => toml::Value::String(other.text()?.to_owned()),
-    })
 }

@@ -12,6 +12,7 @@ use super::merge::FileState;
 use super::overlay::{Overlay, OverlayEntry, masked, place};
 use super::{StoredConfiguration, unavailable};
 use crate::NAMED_LISTS;
+use crate::effective::defaults;
 
 impl StoredConfiguration {
     /// `GET /admin/v1/config/{section}` of a list.
@@ -63,7 +64,7 @@ impl StoredConfiguration {
     }
 }
 
-/// The settings of a table, and the place that sets each.
+/// The settings of a table, the place that sets each, and the defaults of the others.
 fn table_object(file: &FileState, overlay: &Overlay, section: &str) -> Value {
     let own = file.raw.document.get(section).and_then(Value::as_object);
     let stored = overlay.entry(section, "");
@@ -76,12 +77,14 @@ fn table_object(file: &FileState, overlay: &Overlay, section: &str) -> Value {
             None => (key.clone(), json!({"source": "api", "place": null})),
         })
         .collect();
+    let defaults = defaults(section, &value);
     json!({
         "object": "config_section",
         "section": section,
         "version": stored.map_or(0, |entry| entry.version),
         "value": masked(section, Value::Object(value)),
         "places": places,
+        "defaults": defaults,
     })
 }
 

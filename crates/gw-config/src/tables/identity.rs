@@ -3,12 +3,12 @@
 use gw_engine::settings::{Limits, Role};
 use gw_identity::{IssuerSettings, KeySource, LoginSettings, SigningAlgorithm};
 
-use super::super::binding::{Form, field, list, quoted, texts};
+use super::super::binding::{Change, Form, field, list, quoted, texts};
 use super::super::formats::{BASE_URL, CREDENTIAL, LABEL, NAMED_ORIGIN, WORD};
 use super::super::schema::{Kind, Section, key, required_setting, setting, setting_or};
 use super::super::settings::IdentitySettings;
 use super::super::tree::Checked;
-use super::keys::{BUDGET_PERIOD, ON_BUDGET, UNPRICED};
+use super::keys::{BUDGET_PERIOD, BUDGET_USD, MAX_IN_FLIGHT, ON_BUDGET, RPM, TPM, UNPRICED};
 
 const WORDS: Kind = Kind::List { of: &Kind::Text(&WORD), min: 1 };
 const LABELS: Kind = Kind::List { of: &Kind::Text(&LABEL), min: 1 };
@@ -132,13 +132,7 @@ static ISSUER: Section = Section {
             "none",
             "The claim with limits: an object with `rpm`, `burst`, `tpm`, `max_in_flight`, `budget_usd` and `budget_period`. They replace those of this table.",
         ),
-        setting_or(
-            "rpm",
-            Kind::Int { min: 1, max: 10_000_000 },
-            field!(Limits, rpm, Form::OPTIONAL_INT),
-            "no limit",
-            "As `rpm` of a key, for each identity.",
-        ),
+        RPM.with_doc("As `rpm` of a key, for each identity."),
         setting_or(
             "burst",
             Kind::Int { min: 1, max: 10_000_000 },
@@ -146,21 +140,9 @@ static ISSUER: Section = Section {
             "all of `rpm`",
             "As `burst` of a key, for each identity.",
         ),
-        setting_or(
-            "tpm",
-            Kind::Int { min: 1, max: 1_000_000_000_000 },
-            field!(Limits, tpm, Form::OPTIONAL_INT),
-            "no limit",
-            "As `tpm` of a key, for each identity.",
-        ),
-        setting_or(
-            "max_in_flight",
-            Kind::Int { min: 1, max: 1_000_000 },
-            field!(Limits, max_in_flight, Form::OPTIONAL_INT),
-            "no limit",
-            "As `max_in_flight` of a key, for each identity.",
-        ),
-        key("budget_usd", Kind::Price, "no limit", "As `budget_usd` of a key, for each identity."),
+        TPM.with_doc("As `tpm` of a key, for each identity."),
+        MAX_IN_FLIGHT.with_doc("As `max_in_flight` of a key, for each identity."),
+        BUDGET_USD.with_doc("As `budget_usd` of a key, for each identity."),
         BUDGET_PERIOD,
         ON_BUDGET,
         UNPRICED,
@@ -187,13 +169,30 @@ static ISSUER: Section = Section {
     ],
 };
 
+/// The row with the names of a role at the issuer. The rows stand in the order of their rights.
+macro_rules! names_of {
+    ($name:literal, $role:expr) => {
+        setting_or(
+            $name,
+            LABELS,
+            &Change {
+                form: Form::TEXTS,
+                apply: |issuer: &mut IssuerSettings, names| issuer.roles.push(($role, names)),
+                default: |_| None,
+            },
+            "none",
+            concat!("Roles at the issuer that give the role `", $name, "`."),
+        )
+    };
+}
+
 static ROLES: Section = Section {
     doc: "The roles at the issuer that give a role here. The role with the most rights counts.",
     keys: &[
-        key("admin", LABELS, "none", "Roles at the issuer that give the role `admin`."),
-        key("operator", LABELS, "none", "Roles at the issuer that give the role `operator`."),
-        key("viewer", LABELS, "none", "Roles at the issuer that give the role `viewer`."),
-        key("inference", LABELS, "none", "Roles at the issuer that give the role `inference`."),
+        names_of!("admin", Role::Admin),
+        names_of!("operator", Role::Operator),
+        names_of!("viewer", Role::Viewer),
+        names_of!("inference", Role::Inference),
     ],
 };
 

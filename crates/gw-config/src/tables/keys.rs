@@ -1,12 +1,26 @@
 //! `[[keys]]`.
 
-use gw_engine::settings::{KeySettings, Limits, OnBudget, UnpricedPolicy};
+use gw_engine::settings::{Budget, KeySettings, Limits, OnBudget, Period, UnpricedPolicy};
 
-use super::super::binding::{Form, field, words};
-use super::super::formats::{CREDENTIAL, LABEL, PATTERN};
-use super::super::schema::{Key, Kind, Section, key, required_setting, setting, setting_or, words_of};
+use super::super::binding::{Change, Form, field, quoted, words};
+use super::super::formats::{CREDENTIAL, LABEL, PATTERN, ROLLING_PERIOD};
+use super::super::schema::{Key, Kind, Section, Word, required_setting, setting, setting_or, words_of};
 
 const PATTERNS: Kind = Kind::List { of: &Kind::Text(&PATTERN), min: 1 };
+
+/// The periods of budgets.
+static PERIODS: [Word; Period::NAMES.len()] = {
+    let mut words: [Word; Period::NAMES.len()] = [("", &[]); Period::NAMES.len()];
+    let (mut left, mut names): (&mut [Word], &[&str]) = (&mut words, &Period::NAMES);
+    while let ([word, words_after @ ..], [name, names_after @ ..]) = (left, names) {
+        word.0 = name;
+        (left, names) = (words_after, names_after);
+    }
+    words
+};
+
+const PERIOD: Form<Period> =
+    Form { read: |value| Period::parse(value.text()?), write: |period| quoted(period.as_str()) };
 
 /// The limits of a key or a team.
 pub(super) const RPM: Key = setting_or(
@@ -37,13 +51,34 @@ pub(super) const MAX_IN_FLIGHT: Key = setting_or(
     "no limit",
     "The most requests in flight.",
 );
-pub(super) const BUDGET_USD: Key =
-    key("budget_usd", Kind::Price, "no limit", "The amount that the key may spend in a period.");
-pub(super) const BUDGET_PERIOD: Key = key(
+pub(super) const BUDGET_USD: Key = setting_or(
+    "budget_usd",
+    Kind::Price,
+    &Change {
+        form: Form::PRICE,
+        // The nanos of a price in USD are nano-USD.
+        apply: |limits: &mut Limits, usd| {
+            limits.budget = Some(Budget { nano: usd.nanos(), period: Period::default() });
+        },
+        default: |_| None,
+    },
+    "no limit",
+    "The amount that the key may spend in a period.",
+);
+/// Stands behind [`BUDGET_USD`] in every table.
+pub(super) const BUDGET_PERIOD: Key = setting(
     "budget_period",
-    Kind::Choice(&[("day", &[]), ("week", &[]), ("month", &[]), ("total", &[])]),
-    "\"month\"",
-    "The period of the budget, in UTC: from midnight, from Monday, from the first of the month, or for ever.",
+    Kind::ChoiceOr(&PERIODS, &ROLLING_PERIOD),
+    &Change {
+        form: PERIOD,
+        apply: |limits: &mut Limits, period| {
+            if let Some(budget) = &mut limits.budget {
+                budget.period = period;
+            }
+        },
+        default: |_| Some(Period::default()),
+    },
+    "The period of the budget in the calendar of UTC. Weeks begin on Monday. `total` has no end. `30d` are the last 30 days before now: an amount counts for at least this time, and at most for 30 hours more (an hour for each day).",
 );
 pub(super) const ON_BUDGET: Key = words_of(
     "on_budget",
@@ -59,9 +94,10 @@ pub(super) const UNPRICED: Key = words_of(
 pub(super) static KEY: Section = Section {
     doc: "A key that clients use to call the gateway. The gateway keeps only its hash.",
     keys: &[
-        key(
+        setting_or(
             "name",
             Kind::Text(&LABEL),
+            field!(KeySettings, name, Form::TEXT),
             "`key-1`, `key-2`, … by position",
             "The name shown in lists and reports.",
         ),

@@ -1,13 +1,14 @@
 //! `[[models]]`.
 
 use gw_engine::settings::{ModelSettings, PricingSettings, TierSettings};
+use gw_wire::hosted_tools::HostedTool;
 
-use super::super::binding::{Form, field};
+use super::super::binding::{Change, Form, field};
 use super::super::formats::{ANY, CURRENCY, LABEL, MODEL_ID, WORD};
 use super::super::schema::{Kind, Section, Word, key, required_setting, setting, setting_or};
 use super::super::tree::Checked;
 use super::kinds::{PERCENT, TOKENS};
-use super::timeouts::TIMEOUTS;
+use super::timeouts::{OWN_TIMEOUTS, TIMEOUTS};
 
 const CATEGORIES: Kind = Kind::List { of: &Kind::Text(&WORD), min: 0 };
 const FEATURES: Kind = Kind::List { of: &Kind::Choice(&FEATURE_NAMES), min: 0 };
@@ -109,7 +110,13 @@ pub(super) static MODEL: Section = Section {
             field!(ModelSettings, license, Form::OPTIONAL_TEXT),
             "The license, such as `proprietary` or `Apache-2.0`.",
         ),
-        key("pricing", Kind::Table(&PRICING), "unknown; each answer says so", "Prices per million tokens."),
+        setting_or(
+            "pricing",
+            Kind::Table(&PRICING),
+            field!(ModelSettings, pricing, Form::TABLE),
+            "unknown; each answer says so",
+            "Prices per million tokens.",
+        ),
         key("quality_scores", Kind::Table(&SCORES), "", "Scores from 0 to 100; higher is better."),
         key(
             "performance",
@@ -123,7 +130,13 @@ pub(super) static MODEL: Section = Section {
             field!(ModelSettings, embedding_dimensions, INTEGERS),
             "The lengths of vectors that the model can make.",
         ),
-        key("timeouts", Kind::Table(&TIMEOUTS), "the timeouts of the provider", "The model's own timeouts."),
+        setting_or(
+            "timeouts",
+            Kind::Table(&TIMEOUTS),
+            field!(ModelSettings, timeouts, OWN_TIMEOUTS),
+            "the timeouts of the provider",
+            "The model's own timeouts.",
+        ),
         setting_or(
             "weight",
             Kind::Int { min: 0, max: 10_000 },
@@ -244,10 +257,10 @@ static PRICING: Section = Section {
                 "\"USD\"",
                 "The currency of these prices."
             ),
-            key(
+            setting(
                 "tiers",
                 Kind::Tables(&TIER),
-                "",
+                field!(PricingSettings, tiers, Form::OPTIONAL_TABLES),
                 "Other prices for long prompts, rising by `above_input_tokens`.",
             ),
             key(
@@ -260,44 +273,47 @@ static PRICING: Section = Section {
     ),
 };
 
+/// The row with the price of one call of a hosted tool.
+macro_rules! price_of {
+    ($tool:expr, $doc:literal $(,)?) => {
+        setting(
+            $tool.price_name(),
+            Kind::Price,
+            &Change {
+                form: Form::PRICE,
+                apply: |pricing: &mut PricingSettings, price| pricing.tools.set($tool, price),
+                default: |_| None,
+            },
+            $doc,
+        )
+    };
+}
+
 static TOOLS: Section = Section {
     doc: "Prices of tools that the provider runs itself, by the call. They are charged by the calls that the provider counts, \
           times `price_multiplier`.",
     keys: &[
-        key("web_search_per_call", Kind::Price, "", "The provider's price of one web search."),
-        key(
-            "web_fetch_per_call",
-            Kind::Price,
-            "",
-            "The provider's price of one web page that the model reads.",
-        ),
-        key("file_search_per_call", Kind::Price, "", "The provider's price of one search in stored files."),
-        key(
-            "code_interpreter_per_container",
-            Kind::Price,
-            "",
+        price_of!(HostedTool::WebSearch, "The provider's price of one web search."),
+        price_of!(HostedTool::WebFetch, "The provider's price of one web page that the model reads.",),
+        price_of!(HostedTool::FileSearch, "The provider's price of one search in stored files."),
+        price_of!(
+            HostedTool::CodeInterpreter,
             "The provider's price of one container of the code interpreter, with the usual memory.",
         ),
-        key(
-            "code_interpreter_per_call",
-            Kind::Price,
-            "",
+        price_of!(
+            HostedTool::CodeRun,
             "The provider's price of one run of code, if the provider does not bill by the container (xAI).",
         ),
-        key(
-            "web_search_per_answer",
-            Kind::Price,
-            "",
+        price_of!(
+            HostedTool::SearchAnswer,
             "The provider's price of an answer with web searches, however many they are (Gemini 2.5).",
         ),
-        key(
-            "search_request_low",
-            Kind::Price,
-            "",
+        price_of!(
+            HostedTool::SearchLow,
             "The provider's fee of one request to a model that always searches the web, with a small search context (Perplexity).",
         ),
-        key("search_request_medium", Kind::Price, "", "The fee with a medium search context."),
-        key("search_request_high", Kind::Price, "", "The fee with a large search context."),
+        price_of!(HostedTool::SearchMedium, "The fee with a medium search context."),
+        price_of!(HostedTool::SearchHigh, "The fee with a large search context."),
     ],
 };
 

@@ -1,12 +1,15 @@
 //! `[[providers]]`.
 
 use gw_providers::settings::{Api, ProviderSettings};
+use secrecy::SecretString;
 
-use super::super::binding::{Form, field};
+use super::super::binding::{Change, Form, field, filled, quoted};
 use super::super::formats::{BASE_URL, CREDENTIAL, HEADER, HEADER_VALUE, PROVIDER as PROVIDER_NAME, WORD};
-use super::super::schema::{Kind, Section, Word, key, required, setting, setting_or};
+use super::super::schema::{Kind, Section, Word, required_setting, setting, setting_or};
+use super::super::settings::WeightedKey;
+use super::super::tree::Checked;
 use super::kinds::TOKENS;
-use super::timeouts::TIMEOUTS;
+use super::timeouts::{OWN_TIMEOUTS, TIMEOUTS};
 
 const MEMBERS: Kind = Kind::List { of: &Kind::Text(&WORD), min: 0 };
 const UPSTREAM_KEYS: Kind =
@@ -23,13 +26,64 @@ pub(crate) static APIS: [Word; Api::ALL.len()] = {
     words
 };
 
+const API: Form<Api> = Form { read: |value| Api::named(value.text()?), write: |api| quoted(api.as_str()) };
+
+const ONE_KEY: Form<Vec<(SecretString, u32)>> =
+    Form { read: |value| Some(vec![weighted(value)?]), write: |_| String::new() };
+
+const WEIGHTED_KEYS: Form<Vec<(SecretString, u32)>> = Form {
+    read: |value| match value {
+        Checked::List(nodes) => Some(nodes.iter().filter_map(|node| weighted(&node.value)).collect()),
+        _ => None,
+    },
+    write: |_| String::new(),
+};
+
+/// A key with its weight: a secret, or a table with both.
+fn weighted(value: &Checked) -> Option<(SecretString, u32)> {
+    match value {
+        Checked::Secret(key) => Some((key.clone(), WeightedKey::default().weight)),
+        Checked::Table(entry) => {
+            entry.node("key")?;
+            let WeightedKey { key, weight } = filled(Some(entry));
+            Some((key, weight))
+        }
+        _ => None,
+    }
+}
+
+/// The row of a setting that only some dialects have. Their adapters read it.
+macro_rules! option {
+    ($name:literal, $kind:expr, $default:literal, $doc:literal $(,)?) => {
+        setting_or(
+            $name,
+            $kind,
+            &Change {
+                form: Form::OPTION,
+                apply: |provider: &mut ProviderSettings, value| {
+                    provider.options.insert($name.to_owned(), value);
+                },
+                default: |_| None,
+            },
+            $default,
+            $doc,
+        )
+    };
+}
+
 pub(super) static PROVIDER: Section = Section {
     doc: "A provider that the gateway can call.",
     keys: &[
-        required("name", Kind::Text(&PROVIDER_NAME), "The part of its model ids before the first slash."),
-        key(
+        required_setting(
+            "name",
+            Kind::Text(&PROVIDER_NAME),
+            field!(ProviderSettings, name, Form::TEXT),
+            "The part of its model ids before the first slash.",
+        ),
+        setting_or(
             "api",
             Kind::Choice(&APIS),
+            field!(ProviderSettings, api, API),
             "the dialect of a provider that is known by its name",
             "The dialect of the provider. `docs/providers.md` lists the known providers and the abilities of each dialect.",
         ),
@@ -40,12 +94,23 @@ pub(super) static PROVIDER: Section = Section {
             "the address of a provider that is known by its name",
             "The address of the provider with its version, such as `https://api.openai.com/v1`, without user, query or fragment.",
         ),
-        key("api_key", Kind::Secret(&CREDENTIAL), "no key is sent", "The provider's key."),
-        key("api_keys", UPSTREAM_KEYS, "", "Several keys that are used in turn, instead of `api_key`."),
-        key(
+        setting_or(
+            "api_key",
+            Kind::Secret(&CREDENTIAL),
+            field!(ProviderSettings, api_keys, ONE_KEY),
+            "no key is sent",
+            "The provider's key.",
+        ),
+        setting(
+            "api_keys",
+            UPSTREAM_KEYS,
+            field!(ProviderSettings, api_keys, WEIGHTED_KEYS),
+            "Several keys that are used in turn, instead of `api_key`.",
+        ),
+        setting(
             "headers",
             Kind::Map { key: &HEADER, of: &Kind::Secret(&HEADER_VALUE) },
-            "",
+            field!(ProviderSettings, headers, Form::HEADERS),
             "Headers of every call to the provider.",
         ),
         setting(
@@ -60,7 +125,13 @@ pub(super) static PROVIDER: Section = Section {
             field!(ProviderSettings, discover, Form::BOOL),
             "Whether the models come from the provider's own list.",
         ),
-        key("timeouts", Kind::Table(&TIMEOUTS), "`[timeouts]`", "The provider's own timeouts."),
+        setting_or(
+            "timeouts",
+            Kind::Table(&TIMEOUTS),
+            field!(ProviderSettings, timeouts, OWN_TIMEOUTS),
+            "`[timeouts]`",
+            "The provider's own timeouts.",
+        ),
         setting_or(
             "embedding_batch",
             Kind::Int { min: 1, max: 2048 },
@@ -89,9 +160,10 @@ pub(super) static PROVIDER: Section = Section {
             "Whether clients may name data that is stored at the provider or in its network: file ids, `gs://` and similar URLs, \
              and addresses of its file host. The provider reads this data with your credentials for every client.",
         ),
-        key(
+        setting_or(
             "allow_members",
             MEMBERS,
+            field!(ProviderSettings, allow_members, Form::TEXTS),
             "",
             "`openai`, `azure`: request members that are forwarded although they choose a model, an upstream or a price, such as \
              `[\"plugins\"]`. `docs/what-clients-may-send.md` lists them. `mistral` takes `guardrails` here, `ollama` takes \
@@ -105,7 +177,7 @@ pub(super) static PROVIDER: Section = Section {
             "",
             "`anthropic`, `bedrock`, `vertex`: beta features that are removed from the header `anthropic-beta` of clients.",
         ),
-        key(
+        option!(
             "responses",
             Kind::Either(&Kind::Bool, &Kind::Choice(&[("auto", &[])])),
             "true for `openai`, false for other providers that are known by their name, else \"auto\"",
@@ -113,61 +185,66 @@ pub(super) static PROVIDER: Section = Section {
              \"auto\" asks once: after a 404 or 405 that does not name the model they are sent as chats, until the \
              configuration is read again or an hour has passed.",
         ),
-        key(
+        option!(
             "token_arrays",
             Kind::Bool,
             "true for `openai`, else false",
             "`openai`: whether token arrays as prompts and as inputs of embeddings (LangChain's `OpenAIEmbeddings` sends them by \
              default) go to the provider as they are, because its models use OpenAI's tokens. Otherwise they get 400.",
         ),
-        key(
+        option!(
             "text_parts",
             Kind::Bool,
             "true for `openai` and `openrouter`, else false",
             "`openai`: whether a message may be a list of texts. Otherwise several texts of a message of the Messages or the \
              Responses API are joined to one string, because DeepSeek and others refuse a list.",
         ),
-        key("num_ctx_max", TOKENS, "", "`ollama`: the largest `num_ctx`."),
-        key(
+        option!("num_ctx_max", TOKENS, "", "`ollama`: the largest `num_ctx`."),
+        option!(
             "region",
             Kind::Text(&WORD),
             "",
             "`bedrock`, `vertex`: the region. `vertex` uses `global` without one.",
         ),
-        key("project", Kind::Text(&WORD), "the project of the credentials file", "`vertex`: the project."),
-        key(
+        option!(
+            "project",
+            Kind::Text(&WORD),
+            "the project of the credentials file",
+            "`vertex`: the project."
+        ),
+        option!(
             "credentials_file",
             Kind::Path,
             "`$GOOGLE_APPLICATION_CREDENTIALS`, else the metadata server",
             "`vertex`: the key file of a service account, or the file of `gcloud auth application-default login`.",
         ),
-        key("api_version", Kind::Text(&WORD), "", "`azure`: the version of the API."),
-        key(
+        option!("api_version", Kind::Text(&WORD), "", "`azure`: the version of the API."),
+        option!(
             "deployments",
             Kind::Map { key: &WORD, of: &Kind::Text(&WORD) },
             "",
             "`azure`: the deployment of each model, as `model = \"deployment\"`.",
         ),
-        key(
+        option!(
             "auth",
             Kind::Choice(&[("bearer", &[])]),
             "the key in the header `api-key`",
             "`azure`: `bearer` sends `api_key` as an Entra token.",
         ),
-        key(
+        option!(
             "tenant_id",
             Kind::Text(&WORD),
             "",
             "`azure`: fetches tokens from Entra with this tenant, `client_id`, and the client's secret as `api_key`.",
         ),
-        key("client_id", Kind::Text(&WORD), "", "`azure`: the application in `tenant_id`."),
-        key(
+        option!("client_id", Kind::Text(&WORD), "", "`azure`: the application in `tenant_id`."),
+        option!(
             "authority",
             Kind::Text(&BASE_URL),
             "`https://login.microsoftonline.com`",
             "`azure`: the address of Entra in other clouds.",
         ),
-        key(
+        option!(
             "profile",
             Kind::Text(&WORD),
             "`$AWS_PROFILE`, else `default`",
@@ -179,7 +256,17 @@ pub(super) static PROVIDER: Section = Section {
 static UPSTREAM_KEY: Section = Section {
     doc: "One of several keys.",
     keys: &[
-        required("key", Kind::Secret(&CREDENTIAL), "The key."),
-        key("weight", Kind::Int { min: 1, max: 1000 }, "1", "The key's share of the calls."),
+        required_setting(
+            "key",
+            Kind::Secret(&CREDENTIAL),
+            field!(WeightedKey, key, Form::SECRET),
+            "The key.",
+        ),
+        setting(
+            "weight",
+            Kind::Int { min: 1, max: 1000 },
+            field!(WeightedKey, weight, Form::INT),
+            "The key's share of the calls.",
+        ),
     ],
 };

@@ -4,13 +4,18 @@ use gw_limits::{RedisSettings, WhenAway};
 
 use super::super::binding::{Form, field, words};
 use super::super::formats::{REDIS_URL, WORD};
-use super::super::schema::{Kind, Section, key, setting, words_of};
+use super::super::schema::{Kind, Section, setting, words_of};
 
 pub(super) static REDIS: Section = Section {
     doc: "One Redis or Valkey (no cluster) that shares limits and budgets between replicas. Without this section each process \
           counts for itself.",
     keys: &[
-        key("url", Kind::Secret(&REDIS_URL), "", "`redis://127.0.0.1:6379/0`, or `rediss://` for TLS."),
+        setting(
+            "url",
+            Kind::Secret(&REDIS_URL),
+            field!(RedisSettings, url, Form::SECRET),
+            "`redis://127.0.0.1:6379/0`, or `rediss://` for TLS.",
+        ),
         setting(
             "ca_file",
             Kind::Path,

@@ -89,7 +89,7 @@ pub(super) static ROUTING: Section = Section {
              per million. Without this key an upgrade may have any price. With it, a model without a price is never an upgrade.",
         ),
         key("breaker", Kind::Table(&BREAKER), "", ""),
-        key("hedge", Kind::Table(&HEDGE), "", ""),
+        setting("hedge", Kind::Table(&HEDGE), field!(RoutingSettings, hedge, Form::OPTIONAL_TABLE), ""),
         key("balanced", Kind::Table(&BALANCED), "", ""),
     ],
 };

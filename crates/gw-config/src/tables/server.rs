@@ -7,7 +7,7 @@ use gw_wire::request::RequestLimits;
 
 use super::super::binding::{Form, field, list, texts, words};
 use super::super::formats::{LISTEN, NAMED_ORIGIN, ORIGIN, RANGE};
-use super::super::schema::{Kind, Section, key, required_setting, setting, setting_or, words_of};
+use super::super::schema::{Kind, Section, key, later, required_setting, setting, setting_or, words_of};
 use super::super::settings::Config;
 use super::kinds::MILLISECONDS;
 
@@ -133,13 +133,12 @@ pub(super) static SERVER: Section = Section {
             field!(ServerSettings, send_timeout, Form::MILLIS),
             "The longest time that a client may read nothing while bytes wait for it; then its connection is closed. It must take a whole answer within this time plus one second for each 16 KiB.",
         ),
-        key(
+        later(
             "fetch_images",
             Kind::Bool,
-            "false",
+            ("false", "this version does not fetch images for providers"),
             "Whether the gateway fetches http(s) image URLs for providers that take only bytes.",
-        )
-        .later_unless("false", "this version does not fetch images for providers"),
+        ),
         setting(
             "drain_seconds",
             Kind::Int { min: 0, max: 3600 },
@@ -176,7 +175,12 @@ pub(super) static SERVER: Section = Section {
             field!(Config, reload_on_change, Form::BOOL),
             "Whether the gateway loads this file again when it changes. SIGHUP and `POST /admin/v1/reload` always load it.",
         ),
-        key("tls", Kind::Table(&TLS), "", "The certificate for HTTPS."),
+        setting(
+            "tls",
+            Kind::Table(&TLS),
+            field!(ServerSettings, tls, Form::OPTIONAL_TABLE),
+            "The certificate for HTTPS.",
+        ),
         key("request_limits", Kind::Table(&REQUEST_LIMITS), "", "Limits on the structure of one request."),
     ],
 };

@@ -2,11 +2,14 @@
 
 use gw_engine::payloads::{Masks, PayloadSettings};
 use gw_store::{StoredKey, Team};
+use gw_wire::hex::decode;
+use secrecy::ExposeSecret;
 
-use super::super::binding::{Form, field, list, texts};
+use super::super::binding::{Change, Form, field, list, texts};
 use super::super::formats::{JSON_OBJECT, KEY_HASH, KEY_ID, LINE, STORE_URL, TEAM_ID};
-use super::super::schema::{Kind, Section, Word, key, required, required_setting, setting, setting_or};
+use super::super::schema::{Kind, Section, Word, key, required_setting, setting, setting_or};
 use super::super::settings::StoreSettings;
+use super::super::tree::Checked;
 use super::keys::{BUDGET_PERIOD, BUDGET_USD, BURST, MAX_IN_FLIGHT, ON_BUDGET, RPM, TPM, UNPRICED};
 
 /// The data that is masked, as a list of words.
@@ -22,6 +25,15 @@ const MASKED: Form<Masks> = Form {
         let words = all.into_iter().filter(|(_, is_masked)| *is_masked).map(|(word, _)| word.to_owned());
         list(&words.collect::<Vec<_>>())
     },
+};
+
+/// A SHA-256 as 64 hexadecimal digits, which the schema has checked. It is never written.
+const HASH: Form<[u8; 32]> = Form {
+    read: |value| {
+        let Checked::Secret(digits) = value else { return None };
+        decode(digits.expose_secret())?.try_into().ok()
+    },
+    write: |_| String::new(),
 };
 
 pub(super) static STORE: Section = Section {
@@ -87,7 +99,12 @@ static STORED_KEY: Section = Section {
             field!(StoredKey, name, Form::TEXT),
             "The name shown in lists and reports.",
         ),
-        required("key_hash", Kind::Secret(&KEY_HASH), "The SHA-256 of the key."),
+        required_setting(
+            "key_hash",
+            Kind::Secret(&KEY_HASH),
+            field!(StoredKey, hash, HASH),
+            "The SHA-256 of the key.",
+        ),
         setting(
             "role",
             Kind::Choice(&[("inference", &[]), ("viewer", &[]), ("operator", &[]), ("admin", &[])]),
@@ -147,8 +164,30 @@ static STORED_KEY: Section = Section {
             field!(StoredKey, metadata, Form::OPTIONAL_TEXT),
             "The metadata of the key, as JSON.",
         ),
-        key("previous_key_hash", Kind::Secret(&KEY_HASH), "", "The SHA-256 of the secret before a rotation."),
-        key("previous_valid_until", Kind::Time, "", "The time until which this secret is accepted."),
+        setting(
+            "previous_key_hash",
+            Kind::Secret(&KEY_HASH),
+            &Change {
+                form: HASH,
+                apply: |key: &mut StoredKey, hash| key.previous = Some((hash, i64::MIN)),
+                default: |_| None,
+            },
+            "The SHA-256 of the secret before a rotation.",
+        ),
+        setting(
+            "previous_valid_until",
+            Kind::Time,
+            &Change {
+                form: Form::TIME,
+                apply: |key: &mut StoredKey, until| {
+                    if let Some((_, end)) = &mut key.previous {
+                        *end = until;
+                    }
+                },
+                default: |_| None,
+            },
+            "The time until which this secret is accepted.",
+        ),
     ],
 };
 

@@ -30,10 +30,10 @@ static OTLP: Section = Section {
             words!(OtlpSettings, protocol, "http" | "http/protobuf" => OtlpProtocol::Http, "grpc" => OtlpProtocol::Grpc),
             "`http` sends protobuf over HTTP.",
         ),
-        key(
+        setting(
             "headers",
             Kind::Map { key: &HEADER, of: &Kind::Secret(&HEADER_VALUE) },
-            "",
+            field!(OtlpSettings, headers, Form::HEADERS),
             "Headers of every call to the collector, such as `authorization`.",
         ),
         setting(

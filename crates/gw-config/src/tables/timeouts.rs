@@ -2,9 +2,19 @@
 
 use gw_providers::settings::TimeoutOverrides;
 
-use super::super::binding::{Form, field};
+use super::super::binding::{Form, field, fill};
 use super::super::schema::{Section, setting};
 use super::kinds::MILLISECONDS;
+
+/// The timeouts of a provider or a model. A timeout that is not written is that of the level above.
+pub(crate) const OWN_TIMEOUTS: Form<TimeoutOverrides> = Form {
+    read: |value| {
+        let mut timeouts = TimeoutOverrides::default();
+        fill(&mut timeouts, value.table()?);
+        Some(timeouts)
+    },
+    write: |_| String::new(),
+};
 
 pub(super) static TIMEOUTS: Section = Section {
     doc: "The timeouts of upstream calls. A provider or a model can set its own.",

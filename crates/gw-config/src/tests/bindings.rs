@@ -1,10 +1,15 @@
 //! Each row of the schema that names a field sets it.
 
-use gw_engine::settings::ModelSettings;
+use gw_engine::settings::{Budget, ModelSettings, Period};
+use gw_wire::hosted_tools::HostedTool;
+use secrecy::ExposeSecret;
 
 use super::super::schema::{Key, Kind, Section};
 use super::super::tables::ROOT;
-use super::good;
+use super::{check, good};
+
+const PROVIDER: &str =
+    "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"http://127.0.0.1:1\"\n";
 
 /// A value of the kind that differs from the default; None: texts, paths and lists, whose values have a form.
 fn other_value(key: &Key) -> Option<String> {
@@ -44,6 +49,10 @@ fn each_key_with_a_field_changes_the_settings() {
         // `cache.backend` needs [redis], and some sections need a key of their own.
         let head = match path.as_str() {
             "redis" => "[redis]\nurl = \"redis://127.0.0.1\"\n".to_owned(),
+            // The setting changes the aliases for agents.
+            "agents" => {
+                "[[aliases]]\nname = \"fast\"\ntargets = [\"demo/chat\"]\nagent = true\n[agents]\n".to_owned()
+            }
             "telemetry.otlp" => format!("[{path}]\nendpoint = \"http://127.0.0.1:1\"\n"),
             path => format!("[redis]\nurl = \"redis://127.0.0.1\"\n[{path}]\n"),
         };
@@ -65,6 +74,83 @@ fn each_key_with_a_field_changes_the_settings() {
     }
     assert_eq!(without_effect, Vec::<String>::new());
     assert!(checked > 60, "{checked} keys");
+}
+
+/// Adds the paths of the keys that have no setter and are no tables.
+fn without_setter(kind: &'static Kind, path: &str, found: &mut Vec<String>) {
+    match kind {
+        Kind::Table(section) | Kind::Tables(section) => {
+            for key in section.keys {
+                let path = format!("{path}.{}", key.name);
+                let is_table = matches!(key.kind, Kind::Table(_) | Kind::Tables(_));
+                if key.binding.is_none() && !is_table {
+                    found.push(path.clone());
+                }
+                without_setter(&key.kind, &path, found);
+            }
+        }
+        Kind::List { of, .. } | Kind::Map { of, .. } => without_setter(of, path, found),
+        Kind::Either(one, other) => {
+            without_setter(one, path, found);
+            without_setter(other, path, found);
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_row_of_every_setting_has_its_setter() {
+    let mut found = Vec::new();
+    for key in ROOT.keys {
+        without_setter(&key.kind, key.name, &mut found);
+    }
+    // This version has no field for the first. The second is the name under which the settings of the alias stand.
+    assert_eq!(found, ["server.fetch_images", "aliases.name"]);
+}
+
+#[test]
+fn every_hosted_tool_has_a_price() {
+    let text = HostedTool::ALL.iter().map(|tool| format!("{} = 0.5\n", tool.price_name()));
+    let head = "[[models]]\nid = \"acme/m\"\n[models.pricing.tools]\n";
+    let config = good(&format!("{PROVIDER}{head}{}", text.collect::<String>()));
+    let prices = config.engine.models[0].pricing.tools;
+    for tool in HostedTool::ALL {
+        assert_eq!(prices.of(tool).map(|price| price.to_string()), Some("0.5".to_owned()), "{tool:?}");
+    }
+}
+
+#[test]
+fn values_that_make_one_field_together_are_all_read() {
+    let text = "responses = \"auto\"\n\
+                token_arrays = true\napi_keys = [\"a\", { key = \"b\", weight = 3 }]\nheaders = { X-A = \"1\" }\n\
+                [[keys]]\nkey = \"sk-1\"\nbudget_usd = 1.5\nbudget_period = \"quarter\"\n\
+                [[store.keys]]\nid = \"sk-gw-abcdef\"\nname = \"n\"\n";
+    let hash = |digit: &str, name: &str| format!("{name} = \"{}\"\n", digit.repeat(64));
+    let text = format!("{PROVIDER}{text}{}{}", hash("1", "key_hash"), hash("a", "previous_key_hash"));
+    let config = good(&format!("{text}previous_valid_until = 2027-01-01T00:00:00Z\n"));
+    let provider = &config.providers[0];
+    let options: Vec<&str> = provider.options.keys().map(String::as_str).collect();
+    assert_eq!(options, ["responses", "token_arrays"]);
+    let keys: Vec<_> = provider.api_keys.iter().map(|(key, weight)| (key.expose_secret(), *weight)).collect();
+    assert_eq!(keys, [("a", 1), ("b", 3)]);
+    assert_eq!((provider.headers[0].0.as_str(), provider.headers[0].1.expose_secret()), ("X-A", "1"));
+    let key = &config.engine.keys[0];
+    let budget = Budget { nano: 1_500_000_000, period: Period::Quarter };
+    assert_eq!((key.name.as_str(), key.limits.budget), ("key-1", Some(budget)));
+    let rolling = "[[keys]]\nkey = \"sk-1\"\nbudget_usd = 1\nbudget_period = ";
+    let limits = good(&format!("{rolling}\"30d\"")).engine.keys[0].limits;
+    assert_eq!(limits.budget.map(|budget| budget.period.as_str()), Some("30d"));
+    check(
+        &format!("{rolling}\"400d\""),
+        &[
+            "4:17: keys[0].budget_period: unknown word; expected one of \"day\", \"week\", \"month\", \"quarter\", \
+           \"total\", or a string: 1 to 366 days, such as \"30d\"",
+        ],
+    );
+    let stored = &config.store.content.keys[0];
+    assert_eq!((stored.hash, stored.previous), ([0x11; 32], Some(([0xaa; 32], 1_798_761_600))));
+    // An earlier secret without an end is none.
+    assert_eq!(good(&text).store.content.keys[0].previous, None);
 }
 
 #[test]

@@ -144,6 +144,14 @@ impl ToolPrices {
         self.0.get(at).copied().flatten()
     }
 
+    /// Sets the price of one call of a tool.
+    pub fn set(&mut self, tool: HostedTool, price: Price) {
+        let rows = HostedTool::ALL.into_iter().zip(&mut self.0);
+        for (_, row) in rows.filter(|(known, _)| *known == tool) {
+            *row = Some(price);
+        }
+    }
+
     /// These prices, with those of `below` where one is missing.
     #[must_use]
     pub fn or(self, below: Self) -> Self {

@@ -253,9 +253,14 @@ async fn a_charge_counts_only_after_the_spending_is_known() {
 
 #[tokio::test]
 async fn s12_a_period_ends_at_midnight_utc_and_what_is_under_way_counts_in_its_own() {
-    // 2028-02-29T23:59:50Z: a leap day and the end of a month.
-    let midnight = 1_835_481_600;
-    for period in [Period::Day, Period::Month] {
+    // The midnights after 2028-02-29, a leap day, after 2028-03-31, and after 2026-12-31.
+    let (leap_day, spring, year) = (1_835_481_600, 1_838_160_000, 1_798_761_600);
+    for (period, midnight) in [
+        (Period::Day, leap_day),
+        (Period::Month, leap_day),
+        (Period::Quarter, spring),
+        (Period::Quarter, year),
+    ] {
         let world = world();
         world.clock.set_calendar(midnight - 10);
         let key = world.key(budget(100_000_000, period));

@@ -1,4 +1,5 @@
--- The common part of all scripts. The arithmetic is that of gcra.rs and budget.rs, operation by operation.
+-- The common part of all scripts. The arithmetic is that of gcra.rs and budget.rs, operation by operation. `script.rs` puts
+-- the table `PERIODS` and `ROLLING_STEPS` before it.
 --
 -- ARGV[1]  the time in microseconds since 1970, or '' for the clock of this server. Only tests set it.
 -- ARGV[2]  the id of the request
@@ -35,8 +36,8 @@ local DAY = 86400
 local ROUNDING = 1
 -- The most expired entries that one call removes for one subject.
 local BATCH = 100
--- Milliseconds after which Redis drops the state of an idle subject: one without a budget, one with a budget (longer
--- than a month, the longest period that ends), and one whose spending is unknown.
+-- Milliseconds after which Redis drops the state of an idle subject: one without a budget, one with a budget (the ledger is
+-- asked again if the subject comes back), and one whose spending is unknown.
 local IDLE, IDLE_BUDGET, IDLE_UNKNOWN = 600000, 40 * DAY * 1000, DAY * 1000
 
 -- Microseconds since 1970.
@@ -145,33 +146,43 @@ local function days_before_year(year)
     + math.floor((year - 1601) / 400)
 end
 
--- The first day of a day's month, and of the next month, in days since 1970.
-local function month_around(day)
+-- The first day of the months around a day, and of those after them, in days since 1970. `count` is a divisor of twelve.
+local function months_around(day, count)
   local year = 1970 + math.floor(day / 365.2425)
   while days_before_year(year) > day do year = year - 1 end
   while days_before_year(year + 1) <= day do year = year + 1 end
   local leap = days_before_year(year + 1) - days_before_year(year) - 365
   local first = days_before_year(year)
-  for _, length in ipairs({ 31, 28 + leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 }) do
-    if day < first + length then return first, first + length end
-    first = first + length
+  local next_first = first
+  for month, length in ipairs({ 31, 28 + leap, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 }) do
+    next_first = next_first + length
+    if month % count == 0 then
+      if day < next_first then return first, next_first end
+      first = next_first
+    end
   end
 end
 
--- The begin and the end of the current period in unix seconds. `total` begins at 0 and has no end.
+-- The begin and the end of the current period in unix seconds. A period without a length begins at 0 and has no end. A rolling
+-- period, such as `30d`, ends with its step.
 local function current_period(period)
+  local days = tonumber(string.match(period, '^(%d+)d$'))
+  if days then
+    local step = days * DAY / ROLLING_STEPS
+    local stop = (math.floor(unix / step) + 1) * step
+    return stop - days * DAY - step, stop
+  end
+  local length = PERIODS[period]
+  if not length then return 0, nil end
   local day = math.floor(unix / DAY)
-  if period == 'day' then return day * DAY, (day + 1) * DAY end
-  if period == 'week' then
-    -- The first of January 1970 was a Thursday.
-    local monday = day - (day + 3) % 7
-    return monday * DAY, (monday + 7) * DAY
+  local first, next_first
+  if length.months then
+    first, next_first = months_around(day, length.months)
+  else
+    first = day - (day - length.first) % length.days
+    next_first = first + length.days
   end
-  if period == 'month' then
-    local first, next_first = month_around(day)
-    return first * DAY, next_first * DAY
-  end
-  return 0, nil
+  return first * DAY, next_first * DAY
 end
 
 -- Money ------------------------------------------------------------------------------------------------------------
@@ -210,8 +221,8 @@ local function budget_state(subject, period)
   local is_same = got[1] == money.period and start == money.start
   money.is_known = is_same or (start ~= nil and got[1] == money.period and money.upto ~= nil and money.start >= money.upto)
   if start and not is_same then
-    -- Nothing is spent yet in a period that begins after all others. In an earlier period, or in one of another kind,
-    -- only the ledger knows the spending.
+    -- Nothing is spent yet in a period that begins after all others. In an earlier period, in one of another kind, or
+    -- after a step of a rolling period, only the ledger knows the spending.
     money.spent = 0
     redis.call('HDEL', subject.state, 'start')
     put(subject.state, 'spent', '0')

@@ -157,7 +157,7 @@ impl Replica {
         let Some(budget) = subject.limits().budget else { return Ok(()) };
         let generation = self.holdings.generation();
         let (version, requests) = self.list_requests(subject).await?;
-        let period = budget.period.around(period_start);
+        let period = budget.period.counted_from(period_start);
         let spending = ask(ledger, (subject.kind(), subject.id()), period, &requests).await?;
         let spent_nano = nano_usd(spending.cost_femtos);
         let call = self.call("").arg(&period_start).arg(&spent_nano).arg(&self.new_epoch());

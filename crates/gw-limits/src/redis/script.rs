@@ -1,6 +1,7 @@
 //! The Lua scripts, and how they are loaded and run.
 
 use gw_redis::{CallError, Connection};
+use gw_store::{Period, PeriodLength, ROLLING_STEPS};
 use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
 
 use super::answer::Answer;
@@ -9,7 +10,7 @@ use super::script_call::ScriptCall;
 /// A script and the hash under which Redis stores it.
 #[derive(Debug)]
 pub(crate) struct Script {
-    code: &'static str,
+    code: String,
     hash: String,
 }
 
@@ -38,6 +39,20 @@ macro_rules! script {
     ($($file:literal),+) => {
         Script::new(concat!(include_str!("prelude.lua"), $(include_str!($file)),+))
     };
+}
+
+/// The lengths of the periods that end, as a table of Lua, and the number of steps of a rolling period.
+fn periods() -> String {
+    let row = |period: Period| {
+        let length = match period.length() {
+            PeriodLength::Days { count, first } => format!("days = {count}, first = {first}"),
+            PeriodLength::Months(count) => format!("months = {count}"),
+            PeriodLength::Endless | PeriodLength::Rolling(_) => return None,
+        };
+        Some(format!("  {} = {{ {length} }},\n", period.as_str()))
+    };
+    let rows: String = Period::ALL.into_iter().filter_map(row).collect();
+    format!("local PERIODS = {{\n{rows}}}\nlocal ROLLING_STEPS = {ROLLING_STEPS}\n")
 }
 
 impl Default for Scripts {
@@ -89,13 +104,14 @@ impl Scripts {
 
 impl Script {
     fn new(code: &'static str) -> Self {
-        Self { code, hash: redis::Script::new(code).get_hash().to_owned() }
+        let code = periods() + code;
+        Self { hash: redis::Script::new(&code).get_hash().to_owned(), code }
     }
 
     /// The command that stores the script in Redis.
     pub(crate) fn load_command(&self) -> Cmd {
         let mut command = redis::cmd("SCRIPT");
-        command.arg("LOAD").arg(self.code);
+        command.arg("LOAD").arg(&self.code);
         command
     }
 
@@ -111,7 +127,7 @@ impl Script {
     pub(crate) async fn run(&self, connection: &Connection, call: &ScriptCall) -> Result<Answer, CallError> {
         let value = match connection.ask(&self.run_command(call)).await {
             Err(error) if error.kind() == ErrorKind::Server(ServerErrorKind::NoScript) => {
-                connection.ask(&call.command("EVAL", self.code)).await?
+                connection.ask(&call.command("EVAL", &self.code)).await?
             }
             other => other?,
         };

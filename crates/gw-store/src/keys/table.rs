@@ -224,7 +224,8 @@ fn read_limits(row: &Row) -> sqlx::Result<Limits> {
     let small = |column: &str| Ok::<_, sqlx::Error>(int(column)?.and_then(|count| u32::try_from(count).ok()));
     let large = |column: &str| Ok::<_, sqlx::Error>(int(column)?.and_then(|count| u64::try_from(count).ok()));
     let period: Option<String> = row.get("budget_period")?;
-    let period = period.as_deref().and_then(Period::parse).unwrap_or_default();
+    let unknown = || sqlx::Error::Decode("budget_period holds an unknown value".into());
+    let period = period.map(|name| Period::parse(&name).ok_or_else(unknown)).transpose()?.unwrap_or_default();
     let on_budget: Option<String> = row.get("on_budget")?;
     let unpriced: Option<String> = row.get("unpriced")?;
     Ok(Limits {

@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::{Cursor, Entry, Filter, GroupBy, Tokens};
+use super::{Cursor, Entry, Filter, GroupBy, Spender, Tokens};
+use crate::limits::Period;
 use crate::testing::on_both;
 
 const DAY: i64 = 86_400_000;
@@ -50,6 +51,24 @@ async fn a_row_written_twice_is_stored_and_counted_once() {
         assert_eq!(total.failed, all.filter(|entry| entry.status != "ok").count() as u64);
         assert_eq!(store.request("req_00007").await.unwrap(), Some(entry(7)));
         assert_eq!(store.request("req_99999").await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_sums_of_a_rolling_period_are_those_of_its_requests() {
+    on_both(async |place| {
+        let store = place.open().await;
+        // One request each 1,000 seconds over five days.
+        let entries: Vec<Entry> = (0..432).map(entry).collect();
+        store.record(&entries).await.unwrap();
+        let period = Period::parse("2d").unwrap();
+        for at in (20_002 * 86_400..20_005 * 86_400).step_by(4_321) {
+            let (from, until) = period.counted_from(period.around(at).0);
+            let counts = |entry: &&Entry| entry.key_id == "key-1" && entry.at >= from * 1000;
+            let expected: i128 = entries.iter().filter(counts).map(|entry| entry.cost).sum();
+            assert_eq!(store.spent(Spender::Key("key-1"), from, until).await.unwrap(), expected, "at {at}");
+        }
     })
     .await;
 }

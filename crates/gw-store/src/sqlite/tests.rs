@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use super::*;
 use crate::Store;
 use crate::keys::{NewKey, Role};
+use crate::limits::{Budget, Period};
 
 async fn store(directory: &tempfile::TempDir) -> Store {
     Store::open(&directory.path().join("gateway.db")).await.unwrap()
@@ -292,11 +293,11 @@ async fn s04_a_long_reader_blocks_no_writer_and_the_wal_shrinks_afterwards() {
     assert_eq!(store.total(&filter).await.unwrap().requests, 60_000);
 }
 
-/// A file of the version before migration 7.
-async fn older(path: &Path) -> SqliteConnection {
+/// A file of the version before this migration.
+async fn older(path: &Path, migration: i64) -> SqliteConnection {
     let mut connection =
         SqliteConnectOptions::new().filename(path).create_if_missing(true).connect().await.unwrap();
-    let before = migrator().iter().filter(|change| change.version < 7).cloned().collect();
+    let before = migrator().iter().filter(|change| change.version < migration).cloned().collect();
     Migrator::with_migrations(before).run_direct(None, &mut connection, false).await.unwrap();
     connection
 }
@@ -305,7 +306,7 @@ async fn older(path: &Path) -> SqliteConnection {
 async fn rows_of_the_older_schema_survive_the_migration() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("gateway.db");
-    let mut connection = older(&path).await;
+    let mut connection = older(&path, 7).await;
     let day = 20_000 * 86_400_000_i64;
     let id = |n: i64| {
         let bits = u128::try_from(day + n).unwrap() << 80 | 7;
@@ -367,4 +368,25 @@ async fn rows_of_the_older_schema_survive_the_migration() {
     crate::journal::replay(&lines, &store, None).await.unwrap().remove_segments();
     assert_eq!(store.requests(&all, None, 1_000).await.unwrap().len(), 101);
     assert_eq!(store.total(&all).await.unwrap().requests, 101);
+}
+
+#[tokio::test]
+async fn budgets_of_the_older_schema_keep_their_period() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("gateway.db");
+    let mut connection = older(&path, 21).await;
+    for sql in [
+        "INSERT INTO keys (id, name, role, hash, created_at, budget_nano, budget_period, unpriced) \
+         VALUES ('k', 'ci', 'inference', zeroblob(32), 7, 5, 'week', 'refuse')",
+        "INSERT INTO keys (id, name, role, hash, created_at) VALUES ('n', 'no budget', 'admin', randomblob(32), 8)",
+        "INSERT INTO teams (id, budget_nano, budget_period, created_at) VALUES ('t', 6, 'total', 9)",
+    ] {
+        sqlx::query(sql).execute(&mut connection).await.unwrap();
+    }
+    connection.close().await.unwrap();
+    let store = Store::open(&path).await.unwrap();
+    let budgets: Vec<_> = store.keys().await.unwrap().iter().map(|key| key.limits.budget).collect();
+    assert_eq!(budgets, [Some(Budget { nano: 5, period: Period::Week }), None]);
+    let team = store.team("t").await.unwrap().unwrap();
+    assert_eq!(team.limits.budget, Some(Budget { nano: 6, period: Period::Total }));
 }

@@ -21,7 +21,7 @@ fn launch(config: &str, data: &Path) -> Launch {
 /// Makes teams, keys of every kind, and configuration over the API. Returns the secret of a key.
 async fn fill(admin: &Client, upstream: &FakeUpstream) -> String {
     let team =
-        json!({ "rpm": 600, "burst": 10, "budget_usd": 100.25, "budget_period": "week", "on_budget": "cut" });
+        json!({ "rpm": 600, "burst": 10, "budget_usd": 100.25, "budget_period": "30d", "on_budget": "cut" });
     for (id, limits) in [("blue", team), ("red", json!({}))] {
         assert_eq!(ask(admin, "PUT", &format!("/admin/v1/teams/{id}"), &limits).await.status, 201);
     }

@@ -2,10 +2,11 @@
 
 use super::*;
 use crate::Clock;
+use crate::doubles::ending;
 
 #[tokio::test]
 async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
-    for (period, days) in [(Period::Day, 1), (Period::Week, 7), (Period::Month, 31)] {
+    for period in ending() {
         let world = world();
         let key = world.key(budget(100_000_000, period));
         let (start, end) = period.around(NOW);
@@ -15,7 +16,7 @@ async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
             world.ledger.rows.lock().push((world.clock.unix_seconds(), cost));
             Ok::<_, Refusal>(())
         };
-        for moment in [start, end - 1, start - 1, start, end, start - 86_400 * days, end - 1, end, start] {
+        for moment in [start, end - 1, start - 1, start, end, 2 * start - end, end - 1, end, start] {
             world.clock.set_calendar(moment);
             let _ = spend(60_000_000).await;
             let _ = spend(40_000_000).await;
@@ -66,4 +67,40 @@ async fn a_cost_counts_in_the_period_in_which_the_request_began() {
     world.limiter.charge("lost too", &both, 20_000_000, midnight).await;
     assert_eq!([figures(&key[0]), figures(&team)], [(23_000_000, 0), (118_000_000, 0)]);
     world.limiter.reserve("r", &key, 0, 77_000_000).await.unwrap();
+}
+
+/// Spends in a window of two days, whose step is two hours. NOW is in the step that begins at 08:00.
+#[tokio::test]
+async fn a_rolling_budget_gets_spending_back_at_its_age_and_at_most_a_step_later() {
+    let world = world();
+    let key = world.key(budget(100_000_000, Period::parse("2d").unwrap()));
+    let spend = async |at: i64, cost: i128| {
+        world.clock.set_calendar(at);
+        let mut reserved = world.limiter.reserve("r", &key, 0, cost).await?;
+        reserved.set_begin(at);
+        reserved.settle(0, cost);
+        world.ledger.rows.lock().push((at, cost));
+        Ok::<_, Refusal>(())
+    };
+    let step = 2 * 3600;
+    let begin = NOW - NOW % step;
+    spend(begin, 60_000_000).await.unwrap();
+    spend(begin + 3 * step, 40_000_000).await.unwrap();
+    // Nothing leaves before its age, to the last second of the step.
+    let why = spend(begin + 2 * DAY + step - 1, 1).await.unwrap_err();
+    assert_eq!(
+        why,
+        Refusal::Budget { subject: SubjectKind::Key, resets_in: Some(Duration::from_secs(1)), left_nano: 0 }
+    );
+    world.clock.set_calendar(begin + 2 * DAY + step);
+    // What is reserved stays reserved over a step.
+    let mut open = world.limiter.reserve("r", &key, 0, 50_000_000).await.unwrap();
+    spend(begin + 2 * DAY + 3 * step - 1, 10_000_001).await.unwrap_err();
+    world.clock.set_calendar(begin + 2 * DAY + 4 * step);
+    assert!(world.limiter.reserve("r", &key, 0, 50_000_001).await.is_err(), "50 are reserved");
+    open.set_begin(begin + 2 * DAY + step);
+    open.settle(0, 50_000_000);
+    assert_eq!(figures(&key[0]), (50_000_000, 0));
+    spend(begin + 2 * DAY + 4 * step, 50_000_000).await.unwrap();
+    assert_eq!(world.ledger.questions.lock().len(), 6, "one for each step with a request");
 }

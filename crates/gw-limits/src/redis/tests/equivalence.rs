@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use proptest::prelude::*;
 
 use super::*;
+use crate::doubles::ending;
 use crate::{AdmissionPermit, Refusal, Reservation};
 
 #[tokio::test]
@@ -15,7 +16,7 @@ async fn scripts_compute_the_periods_of_the_store() {
     // Moments in five centuries from 1970 on, and the seconds around the edges of their periods.
     let odd = (0..2_000_i64).map(|n| n * 91 * 86_400 + n * 7_919 % 86_400);
     for moment in odd {
-        for period in [Period::Day, Period::Week, Period::Month] {
+        for period in ending() {
             let (start, end) = period.around(moment);
             for moment in [start, start - 1, moment, end - 1, end].into_iter().filter(|moment| *moment >= 0) {
                 clock.monotonic_micros.store((moment - 1_735_689_600) * 1_000_000, Ordering::SeqCst);

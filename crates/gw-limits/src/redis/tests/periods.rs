@@ -2,12 +2,12 @@
 
 use super::*;
 use crate::Refusal;
-use crate::doubles::DAY;
+use crate::doubles::{DAY, ending};
 
 #[tokio::test]
 async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
     let redis = Redis::start().await;
-    for (period, days) in [(Period::Day, 1), (Period::Week, 7), (Period::Month, 31)] {
+    for period in ending() {
         redis.flush().await;
         let (clock, ledger) = (clock(), ledger());
         let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
@@ -20,7 +20,7 @@ async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
             ledger.rows.lock().push((clock.unix_seconds(), nano(cost)));
             Ok::<_, Refusal>(())
         };
-        for moment in [start, end - 1, start - 1, start, end, start - DAY * days, end - 1, end, start] {
+        for moment in [start, end - 1, start - 1, start, end, 2 * start - end, end - 1, end, start] {
             clock.set_both(moment);
             let _ = spend(60).await;
             let _ = spend(40).await;
@@ -99,4 +99,44 @@ async fn a_jump_of_the_calendar_moves_no_request_to_another_period() {
     one.settle(0, nano(10));
     drain(&limiter).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (10, 0));
+}
+
+/// As the test of this name in process, with requests of two replicas.
+#[tokio::test]
+async fn a_rolling_budget_gets_spending_back_at_its_age_and_at_most_a_step_later() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (one, _one) = replica_at(settings(&redis), &clock, &ledger).await;
+    let (other, _other) = replica_at(settings(&redis), &clock, &ledger).await;
+    let limits = || budget(100, Period::parse("2d").unwrap());
+    let (own, others) = (key(&one, limits()), key(&other, limits()));
+    let spend = async |limiter: &Limiter, subjects: &[Arc<Subject>], at: i64, cost| {
+        clock.set_both(at);
+        let mut reserved = limiter.reserve(&format!("r{at}"), subjects, 0, nano(cost)).await?;
+        reserved.set_begin(at);
+        reserved.settle(0, nano(cost));
+        drain(limiter).await;
+        ledger.rows.lock().push((at, nano(cost)));
+        Ok::<_, Refusal>(())
+    };
+    let step = 2 * 3600;
+    let begin = NOW - NOW % step;
+    spend(&one, &own, begin, 60).await.unwrap();
+    spend(&other, &others, begin + 3 * step, 40).await.unwrap();
+    let why = spend(&one, &own, begin + 2 * DAY + step - 1, 1).await.unwrap_err();
+    let resets_in = Some(Duration::from_secs(1));
+    assert_eq!(why, Refusal::Budget { subject: SubjectKind::Key, resets_in, left_nano: 0 });
+    clock.set_both(begin + 2 * DAY + step);
+    let mut open = one.reserve("open", &own, 0, nano(50)).await.unwrap();
+    open.set_begin(begin + 2 * DAY + step);
+    spend(&other, &others, begin + 2 * DAY + step + 1, 11).await.unwrap_err();
+    assert_eq!(figures(&redis, &own[0]).await, (40, 50));
+    // The request settles while the spending of the next step is not known yet, and counts once.
+    clock.set_both(begin + 2 * DAY + step + 600);
+    open.settle(0, nano(50));
+    drain(&one).await;
+    ledger.rows.lock().push((begin + 2 * DAY + step, nano(50)));
+    spend(&other, &others, begin + 2 * DAY + 4 * step, 51).await.unwrap_err();
+    spend(&other, &others, begin + 2 * DAY + 4 * step, 50).await.unwrap();
+    assert_eq!(figures(&redis, &own[0]).await, (100, 0));
 }

@@ -190,3 +190,20 @@ async fn concurrent_changes_are_all_kept() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn every_period_is_stored_and_an_unknown_one_is_an_error() {
+    on_both(async |place| {
+        let store = place.open().await;
+        for period in Period::ALL.into_iter().chain(Period::parse("30d")) {
+            let limits = Limits { budget: Some(Budget { nano: 5, period }), ..Limits::default() };
+            let team = Team { id: period.as_str().to_owned(), limits, created_at: 1 };
+            store.put_team(&team).await.unwrap();
+            assert_eq!(store.team(&team.id).await.unwrap().unwrap().limits, limits);
+        }
+        let change = "UPDATE teams SET budget_period = 'fortnight' WHERE id = 'day'";
+        store.run(crate::sql::Sql::new(change)).await.unwrap();
+        assert!(matches!(store.team("day").await, Err(Error::Failed { .. })));
+    })
+    .await;
+}

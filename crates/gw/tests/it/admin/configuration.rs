@@ -211,6 +211,12 @@ async fn what_the_file_says_is_read_only_and_says_where() {
     assert_eq!(acme["value"]["api_key"], "***");
     let routing = show(&boss, "routing").await;
     assert_eq!(routing["places"]["retries"], json!({ "source": "file", "place": "gateway.toml:5" }));
+    assert_eq!(
+        (&routing["defaults"]["max_attempts"], &routing["defaults"]["retries"]),
+        (&json!(4), &json!(null))
+    );
+    let cache = show(&boss, "cache").await;
+    assert_eq!((&cache["defaults"]["max_mib"], &cache["defaults"]["enabled"]), (&json!(256), &json!(null)));
     assert_eq!(show(&boss, "history").await["data"], json!([]));
 }
 

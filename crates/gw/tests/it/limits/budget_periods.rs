@@ -34,7 +34,7 @@ fn config(upstream: &FakeUpstream) -> String {
             "[[keys]]\nname = \"{period}\"\nkey = \"sk-{period}\"\nbudget_usd = 0.00005\nbudget_period = \"{period}\"\n"
         )
     };
-    let extra = ["day", "week", "month"].map(key).concat();
+    let extra = ["day", "week", "month", "quarter", "1d"].map(key).concat();
     Setup { extra, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url())
 }
 
@@ -45,9 +45,14 @@ async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
     // 2026-11-23 is a Monday.
     let week = ["@2026-11-22 23:50:00", "@2026-11-23 00:10:00"];
     let month = ["@2026-11-30 23:50:00", "@2026-12-01 00:10:00"];
+    let quarter = ["@2026-12-31 23:50:00", "@2027-01-01 00:10:00"];
+    // The step of a rolling day is an hour.
+    let rolling = ["@2027-02-01 12:10:00", "@2027-02-02 13:10:00"];
     let time = Faketime::at(week[0]);
     let gateway = start(&config(&upstream), data.path(), &time).await;
-    for (period, moments) in [("day", week), ("week", week), ("month", month)] {
+    for (period, moments) in
+        [("day", week), ("week", week), ("month", month), ("quarter", quarter), ("1d", rolling)]
+    {
         let client = gateway.client().with_key(&format!("sk-{period}"));
         for moment in moments {
             time.set(moment);
@@ -58,7 +63,7 @@ async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
             assert_eq!(statuses(&client, 2).await, [429, 429], "{period} at {moment} again");
         }
     }
-    assert_eq!(upstream.hits(), 12);
+    assert_eq!(upstream.hits(), 20);
 }
 
 #[tokio::test]
