@@ -59,8 +59,8 @@ impl ValidatedRequest {
                 Ok(encoded)
             }
             Self::Completion(request) => adapter.completion(request, &part.share, &target),
-            Self::Embeddings(request) => {
-                adapter.embeddings(request, 0..request.inputs.len(), &target).map(Encoded::plain)
+            Self::OneShot(request) => {
+                request.encode(&candidate.provider, 0..request.parts(), &target).map(Encoded::plain)
             }
         }
     }

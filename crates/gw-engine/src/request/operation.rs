@@ -1,11 +1,14 @@
 //! The parsing of the bodies that need no translation.
 
+pub(crate) mod embeddings;
+
 use bytes::Bytes;
 use gw_wire::operation::PlainOperation;
-use gw_wire::request::{RequestLimits, chat, completion, embeddings};
+use gw_wire::request::{RequestLimits, chat, completion, parse_embeddings};
 
 use crate::error::Result;
 use crate::request::ValidatedRequest;
+use crate::request::one_shot::OneShot;
 
 /// Parses and validates a body.
 ///
@@ -21,8 +24,10 @@ pub(crate) fn parse(
         PlainOperation::Completion => {
             ValidatedRequest::Completion(Box::new(completion::parse_completion(body, limits)?))
         }
-        PlainOperation::Embeddings => {
-            ValidatedRequest::Embeddings(Box::new(embeddings::parse_embeddings(body, limits)?))
-        }
+        PlainOperation::Embeddings => one_shot(parse_embeddings(body, limits)?),
     })
+}
+
+fn one_shot(request: impl OneShot + 'static) -> ValidatedRequest {
+    ValidatedRequest::OneShot(Box::new(request))
 }
