@@ -15,13 +15,13 @@ use gw_wire::json::View;
 use gw_wire::money::Money;
 use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, NativePolicy, results_of};
 use gw_wire::request::{CompletionRequest, Detail, ForwardedPrompt, GuardedMember, Medium, Prompt};
-use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Usage, small};
+use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Units, Usage, small};
 
 use crate::catalog::Model;
 use crate::plan::candidate::Candidate;
 use crate::plan::tenant_policy::{has_price, is_forwarded};
 use crate::request::fan_out::SubRequest;
-use crate::request::one_shot::{FRAME_TOKENS, OneShot};
+use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotSize};
 use crate::request::{ValidatedRequest, fan_out};
 
 /// Assumed pages of a file that the translation of a request does not hold.
@@ -49,6 +49,8 @@ pub(crate) struct CallSize {
     pub(crate) has_inner_calls: bool,
     /// The provider is sent something whose price the catalogue cannot hold.
     pub(crate) is_unpriced: bool,
+    /// Units other than tokens.
+    pub(crate) units: Units,
 }
 
 impl CallSize {
@@ -61,12 +63,16 @@ impl CallSize {
         let estimate = Usage {
             hosted: self.hosted,
             has_unpriced: self.is_unpriced,
+            units: self.units,
             ..Usage::estimate(self.prompt_tokens, answer_bytes)
         };
         let Some(mut usage) = reported else { return estimate };
         usage.has_unpriced |= self.is_unpriced;
         if usage.hosted.is_none() {
             usage.hosted = self.hosted;
+        }
+        if usage.units.is_none() {
+            usage.units = self.units;
         }
         let longest_prompt = model.context_length.unwrap_or(MAX_BELIEVED_TOKENS);
         let longest_answer = model.max_output_tokens.unwrap_or(longest_prompt);
@@ -178,6 +184,7 @@ impl ValidatedRequest {
                 hosted: self.certain_searches(candidate, part.share.n),
                 has_inner_calls,
                 is_unpriced,
+                units: Units::default(),
             },
             Self::Completion(request) => {
                 let size = completion_size(request, part);
@@ -337,7 +344,7 @@ impl ValidatedRequest {
         self.each_size(candidate, |size| {
             let (prompt, _) = self.reserved(candidate, &size);
             let hosted = self.most_hosted(candidate, &size);
-            let usage = Usage { hosted, ..Usage::estimate(prompt, 0) };
+            let usage = Usage { hosted, units: size.units, ..Usage::estimate(prompt, 0) };
             sum += candidate.model.charge(&usage).known;
         });
         sum
@@ -394,13 +401,14 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
         hosted: HostedCalls::default(),
         has_inner_calls: false,
         is_unpriced: false,
+        units: Units::default(),
     }
 }
 
 /// The size of the upstream call for some parts of a one-shot request.
 pub(crate) fn batch_size(request: &dyn OneShot, parts: Range<usize>) -> CallSize {
-    let size = request.size(parts);
-    CallSize { prompt_tokens: size.prompt_tokens, prompts: size.inputs, ..CallSize::default() }
+    let OneShotSize { prompt_tokens, inputs, units } = request.size(parts);
+    CallSize { prompt_tokens, prompts: inputs, units, ..CallSize::default() }
 }
 
 /// Divides the parts of a one-shot request into batches that the provider accepts.

@@ -10,7 +10,7 @@ use gw_providers::provider::Provider;
 use gw_wire::failure::Failure;
 use gw_wire::operation::PlainOperation;
 use gw_wire::request::{Body, EmbeddingsRequest, GuardedMember, References, Routing};
-use gw_wire::usage::Usage;
+use gw_wire::usage::{Units, Usage};
 
 use crate::catalog::Model;
 use crate::error::Error;
@@ -42,6 +42,8 @@ pub(crate) struct OneShotSize {
     pub(crate) prompt_tokens: u64,
     /// How many inputs it has.
     pub(crate) inputs: u64,
+    /// Its units other than tokens.
+    pub(crate) units: Units,
 }
 
 /// The answers of a request's upstream calls, in the order of the parts that they answer.

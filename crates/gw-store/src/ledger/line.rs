@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use gw_wire::usage::{Unit, Units};
 use serde::{Deserialize, Deserializer};
 
 use super::line_text::LineText;
@@ -225,7 +226,7 @@ fn encode(head: &'static str, entry: &Entry) -> (String, Range<usize>, usize) {
 fn ending(out: &mut LineText, entry: &Entry) {
     let Tokens { cached, cache_write, reasoning, .. } = entry.tokens;
     let flags = flags(entry);
-    let has_end = entry.session.is_some() || entry.cache_write_1h != 0;
+    let has_end = entry.session.is_some() || entry.cache_write_1h != 0 || !entry.units.is_none();
     let counts = [flags.into(), cached, cache_write, reasoning];
     let said = match has_end || entry.saved != 0 {
         true => counts.len(),
@@ -238,8 +239,12 @@ fn ending(out: &mut LineText, entry: &Entry) {
     if has_end {
         out.next_text_or_null(entry.session.as_deref());
     }
-    if entry.cache_write_1h != 0 {
+    if entry.cache_write_1h != 0 || !entry.units.is_none() {
         out.next_number(entry.cache_write_1h);
+    }
+    if let Some((unit, count)) = entry.units.get() {
+        out.next_text(unit.name());
+        out.next_number(u64::from(count));
     }
 }
 
@@ -331,6 +336,11 @@ struct EncodedFields {
     session: Option<String>,
     #[serde(default)]
     cache_write_1h: u64,
+    /// The name of a unit other than tokens.
+    #[serde(default)]
+    unit: Option<String>,
+    #[serde(default)]
+    unit_count: u64,
 }
 
 #[derive(Deserialize, Default)]
@@ -444,6 +454,11 @@ fn entry(said: EncodedFields) -> Entry {
         client: said.client,
         session: said.session,
         cache_write_1h: said.cache_write_1h,
+        units: said
+            .unit
+            .and_then(|name| Unit::named(&name))
+            .map(|unit| Units::new(unit, said.unit_count))
+            .unwrap_or_default(),
     }
 }
 

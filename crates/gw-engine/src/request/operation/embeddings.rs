@@ -56,7 +56,7 @@ impl OneShot for EmbeddingsRequest {
             // The provider reads these tokens and no others.
             let ids: u64 = arrays.iter().map(|ids| ids.len() as u64).sum();
             let prompt_tokens = ids.saturating_add(self.other_bytes.div_ceil(BYTES_PER_TOKEN));
-            return OneShotSize { prompt_tokens, inputs };
+            return OneShotSize { prompt_tokens, inputs, ..OneShotSize::default() };
         }
         let bytes = if parts.len() == self.inputs.len() {
             self.prompt_bytes
@@ -65,7 +65,8 @@ impl OneShot for EmbeddingsRequest {
         };
         let bytes = bytes.saturating_add(self.other_bytes);
         let frames = inputs.saturating_mul(FRAME_TOKENS);
-        OneShotSize { prompt_tokens: bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames), inputs }
+        let prompt_tokens = bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames);
+        OneShotSize { prompt_tokens, inputs, ..OneShotSize::default() }
     }
 
     fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error> {
