@@ -60,7 +60,8 @@ impl ValidatedRequest {
             }
             Self::Completion(request) => adapter.completion(request, &part.share, &target),
             Self::OneShot(request) => {
-                request.encode(&candidate.provider, 0..request.parts(), &target).map(Encoded::plain)
+                let (provider, parts) = (&candidate.provider, 0..request.parts());
+                request.encode(provider, parts, request.form(provider), &target).map(Encoded::plain)
             }
         }
     }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use gw_providers::adapter::{HttpCall, Target};
 use gw_providers::provider::Provider;
+use gw_providers::surfaces::CallForm;
 use gw_wire::failure::Failure;
 use gw_wire::operation::PlainOperation;
 use gw_wire::request::{Body, EmbeddingsRequest, GuardedMember, References, Routing};
@@ -48,6 +49,9 @@ pub(crate) struct OneShotSize {
 
 /// The answers of a request's upstream calls, in the order of the parts that they answer.
 pub(crate) trait OneShotAnswers {
+    /// The id of the client's answer.
+    fn id(&self) -> &str;
+
     /// The number of answers.
     fn len(&self) -> usize;
 
@@ -91,6 +95,26 @@ pub(crate) trait OneShot: fmt::Debug + Send + Sync {
     /// The missing capability.
     fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error>;
 
+    /// The form in which the provider gets the call, if servers of its dialect differ.
+    fn form(&self, _: &Provider) -> CallForm {
+        CallForm::default()
+    }
+
+    /// The form in which a call is sent again, because the failure says that the provider does not know the last form. The
+    /// first form comes first, then the last one.
+    fn next_form(
+        &self,
+        _: &Provider,
+        _: (CallForm, CallForm),
+        _: &Failure,
+        _: &Target<'_>,
+    ) -> Option<CallForm> {
+        None
+    }
+
+    /// Notes that the provider answered a call in another form than the first.
+    fn learn_form(&self, _: &Provider, _: CallForm) {}
+
     /// Encodes the call for these parts.
     ///
     /// # Errors
@@ -99,6 +123,7 @@ pub(crate) trait OneShot: fmt::Debug + Send + Sync {
         &self,
         provider: &Provider,
         parts: Range<usize>,
+        form: CallForm,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure>;
 

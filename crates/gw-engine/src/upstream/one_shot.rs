@@ -66,12 +66,17 @@ impl Batch {
 
 /// The answers of all batches of an attempt.
 pub(crate) struct Batches<'a> {
+    pub(crate) id: &'a str,
     pub(crate) batches: &'a mut [Batch],
     pub(crate) calls: &'a UpstreamCalls,
     pub(crate) attempt: Attempt,
 }
 
 impl OneShotAnswers for Batches<'_> {
+    fn id(&self) -> &str {
+        self.id
+    }
+
     fn len(&self) -> usize {
         self.batches.len()
     }
@@ -134,7 +139,7 @@ pub(crate) fn complete(
         return Ok(Answer::Vectors(Box::new(output)));
     }
     let calls = &*call.context.upstream_calls;
-    let mut answers = Batches { batches: &mut batches, calls, attempt };
+    let mut answers = Batches { id: &call.context.id, batches: &mut batches, calls, attempt };
     let out = request.write(&candidate.provider, &mut answers)?;
     let permits = take_permits(&mut batches, &call.context);
     let out = DocumentPermit::count(permits, out);
@@ -152,10 +157,23 @@ async fn one(
 ) -> Result<Batch, Failure> {
     let clocks = context.clocks(candidate);
     let (parts, size) = (range.len(), batch_size(request, range.clone()));
-    let encode = || request.encode(&candidate.provider, range, &candidate.target());
-    let http = context.step(&clocks, encode).await?;
-    let call = context.upstream_calls.begin(attempt, candidate, size);
-    let response = context.send(candidate, call, http, &clocks).await?;
+    let (provider, target) = (&*candidate.provider, candidate.target());
+    let first = request.form(provider);
+    let mut form = first;
+    let (call, response) = loop {
+        let encode = || request.encode(provider, range.clone(), form, &target);
+        let http = context.step(&clocks, encode).await?;
+        let call = context.upstream_calls.begin(attempt, candidate, size);
+        match context.send(candidate, call, http, &clocks).await {
+            Ok(response) => break (call, response),
+            Err(failure) => {
+                form = request.next_form(provider, (first, form), &failure, &target).ok_or(failure)?;
+            }
+        }
+    };
+    if form != first {
+        request.learn_form(provider, form);
+    }
     // Batches of one request hold their memory until all are there, so they do not wait for each other.
     let is_only = parts == request.parts();
     let expected_bytes = is_only.then(|| request.answer_bytes(parts));

@@ -5,6 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use gw_providers::adapter::{HttpCall, Target};
 use gw_providers::provider::Provider;
+use gw_providers::surfaces::CallForm;
 use gw_wire::embeddings::{NumbersInPlace, write_embeddings};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::operation::PlainOperation;
@@ -94,6 +95,7 @@ impl OneShot for EmbeddingsRequest {
         &self,
         provider: &Provider,
         parts: Range<usize>,
+        _: CallForm,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
         provider.adapter().embeddings(self, parts, target)
