@@ -21,6 +21,8 @@ pub enum PlainOperation {
     Completion,
     /// Embeddings.
     Embeddings,
+    /// A ranking of documents by a query.
+    Rerank,
 }
 
 /// The facts about an operation.
@@ -109,9 +111,25 @@ const CHECKED_BY_COMPLETIONS: [&str; 21] = [
 const CHECKED_BY_EMBEDDINGS: [&str; 7] =
     ["cache", "dimensions", "encoding_format", "input", "model", "routing", "user"];
 
+/// The members that a rerank checks. No other member is forwarded.
+const CHECKED_BY_RERANK: [&str; 12] = [
+    "cache",
+    "documents",
+    "max_tokens_per_doc",
+    "model",
+    "query",
+    "return_documents",
+    "routing",
+    "stream",
+    "top_k",
+    "top_n",
+    "truncation",
+    "user",
+];
+
 impl PlainOperation {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Chat, Self::Completion, Self::Embeddings];
+    pub const ALL: [Self; 4] = [Self::Chat, Self::Completion, Self::Embeddings, Self::Rerank];
 
     /// The facts about the operation.
     #[must_use]
@@ -142,18 +160,34 @@ impl PlainOperation {
                 writes_text: false,
                 ..CHAT
             },
+            Self::Rerank => &OperationRow {
+                path: "/v1/rerank",
+                aliases: &["/rerank", "/v2/rerank"],
+                name: "rerank",
+                surface: "rerank",
+                semantic_name: "rerank",
+                cache_name: "rerank",
+                id_prefix: "rerank-",
+                prompt_member: "documents",
+                text_members: &["query", "documents"],
+                checked_members: Some(&CHECKED_BY_RERANK),
+                category: Some(ModelCategory { name: "rerank", noun: "a rerank model" }),
+                writes_text: false,
+                ..CHAT
+            },
         }
     }
 }
 
 impl Operation {
     /// All operations, in the order of the documentation.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::Plain(PlainOperation::Chat),
         Self::Responses,
         Self::Messages,
         Self::Plain(PlainOperation::Completion),
         Self::Plain(PlainOperation::Embeddings),
+        Self::Plain(PlainOperation::Rerank),
     ];
 
     /// The facts about the operation.

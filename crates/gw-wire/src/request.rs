@@ -20,6 +20,7 @@ mod needs;
 mod options;
 mod other_members;
 pub mod references;
+pub mod rerank;
 mod schemas;
 mod tools;
 
@@ -34,3 +35,4 @@ pub use member_policy::{AllowedMembers, GuardedMember, Rule};
 pub use needs::Needs;
 pub use options::{CACHE_MODES, CacheOptions, Fallback, Routing};
 pub use references::References;
+pub use rerank::{RerankRequest, parse_rerank};

@@ -1,10 +1,11 @@
 //! The parsing of the bodies that need no translation.
 
 pub(crate) mod embeddings;
+mod rerank;
 
 use bytes::Bytes;
 use gw_wire::operation::PlainOperation;
-use gw_wire::request::{RequestLimits, chat, completion, parse_embeddings};
+use gw_wire::request::{RequestLimits, chat, completion, parse_embeddings, parse_rerank};
 
 use crate::error::Result;
 use crate::request::ValidatedRequest;
@@ -25,6 +26,7 @@ pub(crate) fn parse(
             ValidatedRequest::Completion(Box::new(completion::parse_completion(body, limits)?))
         }
         PlainOperation::Embeddings => one_shot(parse_embeddings(body, limits)?),
+        PlainOperation::Rerank => one_shot(parse_rerank(body, limits)?),
     })
 }
 

@@ -9,6 +9,7 @@ mod located;
 mod quick;
 mod repair;
 mod request;
+pub(in crate::adapters) mod rerank;
 mod response;
 mod responses;
 mod rewrite;
@@ -40,6 +41,7 @@ use crate::media_sizes::MediaSizes;
 use crate::native_responses::NativeResponses;
 use crate::presets::{self, Quirks, TokenCounter};
 use crate::settings::{ProviderSettings, SettingsError};
+use crate::surfaces::Surfaces;
 
 pub(super) use self::request::{limit_name, post};
 
@@ -78,9 +80,10 @@ fn has_responses(settings: &ProviderSettings) -> Result<Option<bool>, SettingsEr
 /// The option is wrong.
 pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     let responses = NativeResponses::new(has_responses(settings)?);
-    let adapter =
-        OpenAi::new(Quirks::of(settings)).allowing(settings.allowed_members()).with_responses(responses);
-    Ok(Built::new(Box::new(adapter)))
+    let quirks = Quirks::of(settings);
+    let adapter = OpenAi::new(quirks).allowing(settings.allowed_members()).with_responses(responses);
+    let surfaces = Surfaces { rerank: Some(Box::new(rerank::OpenAiRerank::new(quirks.top_n))) };
+    Ok(Built { surfaces, ..Built::new(Box::new(adapter)) })
 }
 
 impl OpenAi {

@@ -22,6 +22,10 @@ fn paths_lead_to_their_rows() {
         ("/v1/chat/%63ompletions", "/v1/*", None),
         ("/v1/completions", "/v1/completions", None),
         ("/v1/embeddings", "/v1/embeddings", None),
+        ("/v1/rerank", "/v1/rerank", None),
+        ("/rerank/", "/v1/rerank", None),
+        ("/v2/rerank", "/v1/rerank", None),
+        ("/v2/rerank/x", "unknown", None),
         ("/v1/models", "/v1/models", None),
         ("/v1/models/", "/v1/models", None),
         ("/v1/%6dodels", "/v1/*", None),
@@ -117,6 +121,7 @@ fn two_listeners_share_only_the_probes() {
     for (path, public, admin) in [
         ("/v1/models", "/v1/models", "unknown"),
         ("/v1/nothing", "/v1/*", "unknown"),
+        ("/rerank", "/v1/rerank", "unknown"),
         ("/", "/", "/"),
         ("/healthz", "/healthz", "/healthz"),
         ("/health", "/healthz", "/healthz"),
