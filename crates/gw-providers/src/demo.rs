@@ -80,6 +80,7 @@ impl Demo {
             ("/completions", "chat") => answer::completion(&request),
             ("/embeddings", "embed") => embed::answer(&request),
             ("/rerank", "rerank") => rerank::answer(&request),
+            ("/score", "rerank") => rerank::scores(&request),
             _ => DemoResponse::error(
                 404,
                 "invalid_request_error",

@@ -4,6 +4,7 @@ use std::fmt;
 
 use gw_wire::failure::Failure;
 use gw_wire::request::rerank::{RerankReply, RerankRequest};
+use gw_wire::request::score::ScoreRequest;
 
 use crate::adapter::{HttpCall, Target};
 
@@ -16,6 +17,8 @@ pub type CallForm = u8;
 pub struct Surfaces {
     /// The ranking of documents.
     pub rerank: Option<Box<dyn Rerank>>,
+    /// The relevance of pairs of texts.
+    pub score: Option<Box<dyn Score>>,
 }
 
 /// The ranking of documents by a query.
@@ -60,5 +63,37 @@ impl Surfaces {
         if let Some(rerank) = &self.rerank {
             rerank.forget_learned();
         }
+        if let Some(score) = &self.score {
+            score.forget_learned();
+        }
     }
+}
+
+/// The relevance of pairs of texts.
+pub trait Score: Send + Sync + fmt::Debug {
+    /// The form in which the provider gets the call.
+    fn form(&self) -> CallForm;
+
+    /// The form in which the call is sent again after a failure. The first form comes first, then the last one.
+    fn next_form(
+        &self,
+        tried: (CallForm, CallForm),
+        failure: &Failure,
+        target: &Target<'_>,
+    ) -> Option<CallForm>;
+
+    /// Notes that the provider answered a call in this form.
+    fn learn_form(&self, form: CallForm);
+
+    /// Encodes the call.
+    fn encode(&self, request: &ScoreRequest, form: CallForm, target: &Target<'_>) -> HttpCall;
+
+    /// Reads a score for each of so many pairs.
+    ///
+    /// # Errors
+    /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
+    fn decode(&self, body: &[u8], pairs: usize) -> Result<RerankReply, Failure>;
+
+    /// Forgets what the provider's answers taught.
+    fn forget_learned(&self);
 }

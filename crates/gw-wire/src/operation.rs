@@ -23,6 +23,8 @@ pub enum PlainOperation {
     Embeddings,
     /// A ranking of documents by a query.
     Rerank,
+    /// The relevance of pairs of texts.
+    Score,
 }
 
 /// The facts about an operation.
@@ -127,9 +129,41 @@ const CHECKED_BY_RERANK: [&str; 12] = [
     "user",
 ];
 
+/// The members that a score checks. No other member is forwarded.
+const CHECKED_BY_SCORE: [&str; 12] = [
+    "cache",
+    "data_1",
+    "data_2",
+    "documents",
+    "items",
+    "model",
+    "queries",
+    "routing",
+    "stream",
+    "text_1",
+    "text_2",
+    "user",
+];
+
+const RERANK: OperationRow = OperationRow {
+    path: "/v1/rerank",
+    aliases: &["/rerank", "/v2/rerank"],
+    name: "rerank",
+    surface: "rerank",
+    semantic_name: "rerank",
+    cache_name: "rerank",
+    id_prefix: "rerank-",
+    prompt_member: "documents",
+    text_members: &["query", "documents"],
+    checked_members: Some(&CHECKED_BY_RERANK),
+    category: Some(ModelCategory { name: "rerank", noun: "a rerank model" }),
+    writes_text: false,
+    ..CHAT
+};
+
 impl PlainOperation {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Chat, Self::Completion, Self::Embeddings, Self::Rerank];
+    pub const ALL: [Self; 5] = [Self::Chat, Self::Completion, Self::Embeddings, Self::Rerank, Self::Score];
 
     /// The facts about the operation.
     #[must_use]
@@ -160,20 +194,19 @@ impl PlainOperation {
                 writes_text: false,
                 ..CHAT
             },
-            Self::Rerank => &OperationRow {
-                path: "/v1/rerank",
-                aliases: &["/rerank", "/v2/rerank"],
-                name: "rerank",
-                surface: "rerank",
-                semantic_name: "rerank",
-                cache_name: "rerank",
-                id_prefix: "rerank-",
-                prompt_member: "documents",
-                text_members: &["query", "documents"],
-                checked_members: Some(&CHECKED_BY_RERANK),
-                category: Some(ModelCategory { name: "rerank", noun: "a rerank model" }),
-                writes_text: false,
-                ..CHAT
+            Self::Rerank => &RERANK,
+            Self::Score => &OperationRow {
+                path: "/v1/score",
+                aliases: &["/score"],
+                name: "score",
+                surface: "score",
+                semantic_name: "score",
+                cache_name: "score",
+                id_prefix: "score-",
+                prompt_member: "text_1",
+                text_members: &["text_1", "text_2", "queries", "documents", "items", "data_1", "data_2"],
+                checked_members: Some(&CHECKED_BY_SCORE),
+                ..RERANK
             },
         }
     }
@@ -181,13 +214,14 @@ impl PlainOperation {
 
 impl Operation {
     /// All operations, in the order of the documentation.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Plain(PlainOperation::Chat),
         Self::Responses,
         Self::Messages,
         Self::Plain(PlainOperation::Completion),
         Self::Plain(PlainOperation::Embeddings),
         Self::Plain(PlainOperation::Rerank),
+        Self::Plain(PlainOperation::Score),
     ];
 
     /// The facts about the operation.

@@ -22,6 +22,7 @@ mod other_members;
 pub mod references;
 pub mod rerank;
 mod schemas;
+pub mod score;
 mod tools;
 
 pub use body::{Body, parse_members};
@@ -36,3 +37,4 @@ pub use needs::Needs;
 pub use options::{CACHE_MODES, CacheOptions, Fallback, Routing};
 pub use references::References;
 pub use rerank::{RerankRequest, parse_rerank};
+pub use score::{ScoreRequest, parse_score};

@@ -2,10 +2,11 @@
 
 pub(crate) mod embeddings;
 mod rerank;
+mod score;
 
 use bytes::Bytes;
 use gw_wire::operation::PlainOperation;
-use gw_wire::request::{RequestLimits, chat, completion, parse_embeddings, parse_rerank};
+use gw_wire::request::{RequestLimits, chat, completion, parse_embeddings, parse_rerank, parse_score};
 
 use crate::error::Result;
 use crate::request::ValidatedRequest;
@@ -27,6 +28,7 @@ pub(crate) fn parse(
         }
         PlainOperation::Embeddings => one_shot(parse_embeddings(body, limits)?),
         PlainOperation::Rerank => one_shot(parse_rerank(body, limits)?),
+        PlainOperation::Score => one_shot(parse_score(body, limits)?),
     })
 }
 

@@ -39,7 +39,7 @@ use crate::surfaces::Surfaces;
 /// None today.
 #[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
 pub(crate) fn build(_: &ProviderSettings) -> Result<Built, SettingsError> {
-    let surfaces = Surfaces { rerank: Some(Box::new(rerank::CohereRerank)) };
+    let surfaces = Surfaces { rerank: Some(Box::new(rerank::CohereRerank)), ..Surfaces::default() };
     Ok(Built { surfaces, ..Built::new(Box::new(Native(Cohere))) })
 }
 

@@ -13,6 +13,7 @@ pub(in crate::adapters) mod rerank;
 mod response;
 mod responses;
 mod rewrite;
+mod score;
 mod stream;
 mod usage;
 mod wire;
@@ -82,7 +83,10 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
     let responses = NativeResponses::new(has_responses(settings)?);
     let quirks = Quirks::of(settings);
     let adapter = OpenAi::new(quirks).allowing(settings.allowed_members()).with_responses(responses);
-    let surfaces = Surfaces { rerank: Some(Box::new(rerank::OpenAiRerank::new(quirks.top_n))) };
+    let surfaces = Surfaces {
+        rerank: Some(Box::new(rerank::OpenAiRerank::new(quirks.top_n))),
+        score: Some(Box::new(score::OpenAiScore::default())),
+    };
     Ok(Built { surfaces, ..Built::new(Box::new(adapter)) })
 }
 

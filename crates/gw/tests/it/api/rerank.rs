@@ -1,4 +1,4 @@
-//! Rerank: one request for all vendors' shapes, servers with other URLs, prices by search unit, and wrong answers.
+//! Rerank and score: one request for all vendors' shapes, servers with other URLs, prices by search unit, and wrong answers.
 
 use gw_testkit::{Answer, FakeUpstream};
 use serde_json::{Value, json};
@@ -283,4 +283,36 @@ async fn a_thousand_documents_pass_and_the_demo_ranks_them_by_words() {
     let answer = ok(&world, &body).await;
     assert_eq!(scores(&answer), [(Some(700), Some(1.0)), (Some(0), Some(0.5))]);
     assert_eq!(answer["meta"]["billed_units"]["search_units"], 10);
+}
+
+#[tokio::test]
+async fn pairs_are_scored_in_the_shapes_of_vllm_at_either_url() {
+    let world = start().await;
+    let admin = world.gateway.client().with_key(ADMIN);
+    world.upstream.enqueue(Answer::error(404, "unknown_url", "Not Found"));
+    for (path, body) in [
+        ("/v1/score", json!({"model": "acme/rerank", "text_1": "q", "text_2": ["a", "b"]})),
+        ("/score", json!({"model": "acme/rerank", "queries": ["q"], "documents": ["a", "b"]})),
+        ("/v1/score", json!({"model": "acme/rerank", "data_1": "q", "data_2": ["a", "b"], "extra": 1})),
+    ] {
+        let answer = world.client.post_json(path, &body).await.ok();
+        let data = json!([{"index": 0, "object": "score", "score": 0.5}, {"index": 1, "object": "score", "score": 0.5}]);
+        assert_eq!(answer.json()["data"], data, "{body}");
+        assert_eq!(answer.header("x-gateway-cost-usd"), Some("0.002"), "{body}");
+        let sent = world.upstream.last();
+        assert_eq!(sent.path, "/score", "{body}");
+        assert_eq!(sent.json(), json!({"model": "rerank", "text_1": "q", "text_2": ["a", "b"]}), "{body}");
+        let row = logged(&admin, answer.header("x-request-id").expect("an id")).await;
+        assert_eq!((&row["surface"], &row["units"]), (&json!("score"), &json!({"search_unit": 1})), "{row}");
+    }
+    assert_eq!(world.upstream.hits(), 4, "the URL that worked is remembered");
+    let short = json!({"data": [{"index": 0, "score": 0.5}]});
+    world.upstream.enqueue(Answer::json(200, &short));
+    let pairs = json!({"model": "acme/rerank", "text_1": ["q", "r"], "text_2": ["a", "b"]});
+    let answer = world.client.post_json("/v1/score", &pairs).await;
+    assert_error("a pair without a score", &answer, 502, "upstream_error", "upstream_invalid_response");
+    let demo = json!({"model": "demo/rerank", "text_1": "the capital", "text_2": ["a capital", "nothing"]});
+    let answer = world.client.post_json("/v1/score", &demo).await.ok().json();
+    let score = |at: usize| answer["data"][at]["score"].as_f64();
+    assert_eq!([score(0), score(1)], [Some(0.5), Some(0.0)]);
 }

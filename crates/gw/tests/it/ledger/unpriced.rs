@@ -120,6 +120,7 @@ async fn a_budget_that_refuses_unpriced_requests_names_the_model_and_sends_nothi
         ("/v1/responses", json!({"model": MODEL, "input": "Hi"})),
         ("/v1/completions", json!({"model": MODEL, "prompt": "Hi"})),
         ("/v1/embeddings", json!({"model": "acme/unpriced-embed", "input": "Hi"})),
+        ("/v1/score", json!({"model": "acme/unpriced-rerank", "text_1": "q", "text_2": "Hi"})),
         ("/v1/rerank", json!({"model": "acme/unpriced-rerank", "query": "q", "documents": ["Hi"]})),
     ] {
         let refused = strict.post_json(path, &body).await;

@@ -22,7 +22,11 @@ fn rerank(_: &str) -> Value {
     json!({"model": "acme/rerank", "query": "q", "documents": ["a", "b"]})
 }
 
-const SURFACES: [Surface; 9] = [
+fn score(_: &str) -> Value {
+    json!({"model": "acme/rerank", "text_1": "q", "text_2": ["a", "b"]})
+}
+
+const SURFACES: [Surface; 10] = [
     Surface { path: "/v1/chat/completions", request: chat },
     Surface {
         path: "/v1/completions",
@@ -30,6 +34,7 @@ const SURFACES: [Surface; 9] = [
     },
     Surface { path: "/v1/embeddings", request: embeddings },
     Surface { path: "/v1/rerank", request: rerank },
+    Surface { path: "/v1/score", request: score },
     Surface { path: "/v1/responses", request: response },
     Surface { path: "/v1/messages", request: message },
     Surface { path: "/v1/messages/count_tokens", request: count },
