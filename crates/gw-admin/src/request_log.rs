@@ -5,6 +5,8 @@ mod decision;
 mod neighbours;
 mod search;
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD as BASE64;
 use gw_engine::catalog::query::invalid;
@@ -61,6 +63,9 @@ struct RequestObject<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_write_1h_tokens: Option<u64>,
     reasoning_tokens: u64,
+    /// Units other than tokens, by their names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    units: Option<BTreeMap<&'static str, u32>>,
     /// Whether the gateway estimated the tokens.
     estimated: bool,
     /// Null if a price is unknown.
@@ -177,6 +182,7 @@ impl<'a> RequestObject<'a> {
             cache_write_tokens: tokens.cache_write,
             cache_write_1h_tokens: Some(entry.cache_write_1h).filter(|tokens| *tokens > 0),
             reasoning_tokens: tokens.reasoning,
+            units: entry.units.get().map(|(unit, count)| BTreeMap::from([(unit.name(), count)])),
             estimated: entry.estimated,
             cost_usd: entry.known_cost().map(Usd),
             unpriced: entry.unpriced,

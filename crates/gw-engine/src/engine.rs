@@ -197,7 +197,7 @@ impl Engine {
         let kept: Vec<_> = discovered.iter().filter(|(name, _)| next.discovers(name)).cloned().collect();
         let snapshot = configuration::snapshot(Some(&self.services.snapshot.load()), &next, &kept)?;
         for deployed in &next.deployed {
-            deployed.provider.adapter().forget_learned();
+            deployed.provider.forget_learned();
         }
         self.services.snapshot.store(Arc::new(snapshot));
         self.services.response_cache.store(response_cache);

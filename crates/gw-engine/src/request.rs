@@ -2,6 +2,7 @@
 
 pub mod context;
 pub(crate) mod fan_out;
+pub(crate) mod one_shot;
 pub(crate) mod operation;
 pub(crate) mod required_capabilities;
 pub mod trace;
@@ -12,19 +13,20 @@ use gw_wire::dialects::ClientRequest;
 use gw_wire::json::View;
 use gw_wire::operation::PlainOperation;
 use gw_wire::request::{
-    Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Medium, Prompt,
-    PromptExtras, References, Routing,
+    Body, ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Medium, Prompt, PromptExtras,
+    References, Routing,
 };
 use gw_wire::stream::Shape;
 
+use self::one_shot::OneShot;
 use self::required_capabilities::RequiredCapabilities;
 
 /// A validated request of one of the operations.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) enum ValidatedRequest {
     Chat(Box<ChatRequest>),
     Completion(Box<CompletionRequest>),
-    Embeddings(Box<EmbeddingsRequest>),
+    OneShot(Box<dyn OneShot>),
 }
 
 impl ValidatedRequest {
@@ -33,7 +35,7 @@ impl ValidatedRequest {
         match self {
             Self::Chat(_) => PlainOperation::Chat,
             Self::Completion(_) => PlainOperation::Completion,
-            Self::Embeddings(_) => PlainOperation::Embeddings,
+            Self::OneShot(request) => request.operation(),
         }
     }
 
@@ -42,12 +44,17 @@ impl ValidatedRequest {
         self.operation().row().writes_text
     }
 
-    /// The request, if it asks for embeddings.
-    pub(crate) fn embeddings(&self) -> Option<&EmbeddingsRequest> {
+    /// The request, if it is a one-shot request.
+    pub(crate) fn one_shot(&self) -> Option<&dyn OneShot> {
         match self {
-            Self::Embeddings(request) => Some(request),
+            Self::OneShot(request) => Some(&**request),
             Self::Chat(_) | Self::Completion(_) => None,
         }
+    }
+
+    /// The request, if it asks for embeddings.
+    pub(crate) fn embeddings(&self) -> Option<&EmbeddingsRequest> {
+        self.one_shot()?.embeddings()
     }
 
     /// The form of the answer's stream, the number of its choices, and whether the client wants the usage. Only requests
@@ -59,7 +66,7 @@ impl ValidatedRequest {
                 let prompts = u32::try_from(request.prompts.len()).unwrap_or(1);
                 (Shape::Text, request.n.saturating_mul(prompts), request.include_usage)
             }
-            Self::Embeddings(_) => (Shape::Text, 0, false),
+            Self::OneShot(_) => (Shape::Text, 0, false),
         }
     }
 
@@ -67,7 +74,7 @@ impl ValidatedRequest {
         match self {
             Self::Chat(request) => request.stream,
             Self::Completion(request) => request.stream,
-            Self::Embeddings(_) => false,
+            Self::OneShot(_) => false,
         }
     }
 
@@ -75,7 +82,7 @@ impl ValidatedRequest {
         match self {
             Self::Chat(request) => request.prompt_bytes,
             Self::Completion(request) => request.prompt_bytes,
-            Self::Embeddings(request) => request.prompt_bytes,
+            Self::OneShot(request) => request.facts().prompt_bytes,
         }
     }
 
@@ -84,12 +91,12 @@ impl ValidatedRequest {
         matches!(self, Self::Chat(request) if request.may_be_silent(reasons_unasked))
     }
 
-    /// The client's routing options. Embeddings have none.
+    /// The client's routing options, if the operation has them.
     pub(crate) fn routing(&self) -> Option<&Routing> {
         match self {
             Self::Chat(request) => Some(&request.routing),
             Self::Completion(request) => Some(&request.routing),
-            Self::Embeddings(_) => None,
+            Self::OneShot(request) => request.facts().routing,
         }
     }
 
@@ -97,7 +104,7 @@ impl ValidatedRequest {
     pub(crate) fn client(&self) -> Option<&ClientRequest> {
         match self {
             Self::Chat(request) => request.client.as_deref(),
-            Self::Completion(_) | Self::Embeddings(_) => None,
+            Self::Completion(_) | Self::OneShot(_) => None,
         }
     }
 
@@ -111,12 +118,7 @@ impl ValidatedRequest {
                 n: request.n,
                 prompts: request.prompts.len(),
             },
-            Self::Embeddings(request) => RequiredCapabilities::Embeddings {
-                dimensions: request.dimensions,
-                tokens: matches!(request.inputs, Inputs::Tokens(_)),
-                inputs: request.inputs.len(),
-                repeated: request.fixed_members(),
-            },
+            Self::OneShot(request) => RequiredCapabilities::OneShot(&**request),
         }
     }
 
@@ -125,7 +127,7 @@ impl ValidatedRequest {
         match self {
             Self::Chat(request) => &request.references,
             Self::Completion(request) => &request.references,
-            Self::Embeddings(request) => &request.references,
+            Self::OneShot(request) => request.facts().references,
         }
     }
 
@@ -134,7 +136,7 @@ impl ValidatedRequest {
         match self {
             Self::Chat(request) => &request.guarded,
             Self::Completion(request) => &request.guarded,
-            Self::Embeddings(request) => &request.guarded,
+            Self::OneShot(request) => request.facts().guarded,
         }
     }
 
@@ -143,7 +145,7 @@ impl ValidatedRequest {
         match self {
             Self::Chat(request) => &request.model,
             Self::Completion(request) => &request.model,
-            Self::Embeddings(request) => &request.model,
+            Self::OneShot(request) => request.facts().model,
         }
     }
 
@@ -151,7 +153,7 @@ impl ValidatedRequest {
     pub(crate) fn messages(&self) -> Option<View<'_>> {
         match self {
             Self::Chat(request) => request.body.view("messages"),
-            Self::Completion(_) | Self::Embeddings(_) => None,
+            Self::Completion(_) | Self::OneShot(_) => None,
         }
     }
 
@@ -162,8 +164,8 @@ impl ValidatedRequest {
 
     /// The members with the client's text, as JSON.
     pub(crate) fn prompts(&self) -> impl Iterator<Item = &[u8]> {
-        let members = ["messages", "prompt", "input", "suffix"];
-        members.into_iter().filter_map(|name| Some(self.body().view(name)?.text().as_bytes()))
+        let members = self.operation().row().text_members;
+        members.iter().filter_map(|name| Some(self.body().view(name)?.text().as_bytes()))
     }
 
     /// The received body.
@@ -171,7 +173,7 @@ impl ValidatedRequest {
         match self {
             Self::Chat(request) => &request.body,
             Self::Completion(request) => &request.body,
-            Self::Embeddings(request) => &request.body,
+            Self::OneShot(request) => request.facts().body,
         }
     }
 
@@ -180,9 +182,7 @@ impl ValidatedRequest {
         match self {
             Self::Chat(request) => Cow::Borrowed(&request.extras),
             Self::Completion(request) => Cow::Borrowed(&request.extras),
-            Self::Embeddings(request) => {
-                Cow::Owned(PromptExtras { frames: request.inputs.len() as u64, ..PromptExtras::default() })
-            }
+            Self::OneShot(_) => Cow::Owned(PromptExtras::default()),
         }
     }
 
@@ -222,7 +222,7 @@ impl ValidatedRequest {
             Self::Completion(request) => {
                 u64::from(request.n.max(request.best_of)).saturating_mul(request.prompts.len() as u64)
             }
-            Self::Embeddings(_) => 0,
+            Self::OneShot(_) => 0,
         }
     }
 
@@ -231,7 +231,7 @@ impl ValidatedRequest {
         match self {
             Self::Chat(request) => request.max_tokens,
             Self::Completion(request) => request.max_tokens,
-            Self::Embeddings(_) => Some(0),
+            Self::OneShot(_) => Some(0),
         }
     }
 }

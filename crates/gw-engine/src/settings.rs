@@ -72,6 +72,8 @@ pub struct PricingSettings {
     pub official_image_output_per_m: Option<Price>,
     /// The fee of one request.
     pub official_per_query: Option<Price>,
+    /// One search unit of a rerank.
+    pub official_per_search_unit: Option<Price>,
     pub currency: Option<String>,
     pub tiers: Option<Vec<TierSettings>>,
     pub tools: ToolPrices,

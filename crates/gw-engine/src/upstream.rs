@@ -5,6 +5,7 @@ pub(crate) mod dispatch;
 pub(crate) mod embeddings;
 mod hedge;
 pub(crate) mod merge;
+pub(crate) mod one_shot;
 pub(crate) mod outcome;
 pub(crate) mod replay;
 pub(crate) mod resume;

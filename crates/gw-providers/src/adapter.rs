@@ -19,6 +19,7 @@ use crate::media_sizes::MediaSizes;
 use crate::model_rules::ModelRules;
 use crate::native_responses::NativeResponses;
 use crate::seal::{Issuer, ReplayTarget};
+use crate::surfaces::Surfaces;
 
 /// One HTTP request to an upstream, before origin and credentials are added.
 #[derive(Clone, Debug)]
@@ -341,13 +342,15 @@ pub struct Built {
     pub signer: Option<Arc<dyn Signer>>,
     /// The address when the settings have no `base_url` and a region or a project decides.
     pub base_url: Option<String>,
+    /// The one-shot surfaces beside embeddings.
+    pub surfaces: Surfaces,
 }
 
 impl Built {
     /// A dialect with plain keys and a fixed address.
     #[must_use]
     pub fn new(adapter: Box<dyn Adapter>) -> Self {
-        Self { adapter, signer: None, base_url: None }
+        Self { adapter, signer: None, base_url: None, surfaces: Surfaces::default() }
     }
 }
 

@@ -7,6 +7,7 @@ mod choice;
 mod embed;
 mod example;
 mod faults;
+mod rerank;
 mod response;
 mod text;
 mod tools;
@@ -78,6 +79,8 @@ impl Demo {
             ("/chat/completions", "chat") => answer::chat(&request),
             ("/completions", "chat") => answer::completion(&request),
             ("/embeddings", "embed") => embed::answer(&request),
+            ("/rerank", "rerank") => rerank::answer(&request),
+            ("/score", "rerank") => rerank::scores(&request),
             _ => DemoResponse::error(
                 404,
                 "invalid_request_error",

@@ -15,3 +15,4 @@ pub mod provider;
 pub mod registry;
 pub mod seal;
 pub mod settings;
+pub mod surfaces;

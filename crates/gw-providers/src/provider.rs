@@ -25,6 +25,7 @@ use crate::in_process::{InProcess, InProcessResponse};
 use crate::media_sizes::MediaSizes;
 use crate::seal::{Issuer, Sealer};
 use crate::settings::{Api, ProviderError, ProviderSettings, SettingsError, Timeouts};
+use crate::surfaces::Surfaces;
 use crate::{presets, registry};
 
 /// Headers of the transport. Configuring them would break the framing or the origin.
@@ -55,6 +56,7 @@ pub struct Provider {
     name: Arc<str>,
     api: Api,
     adapter: Box<dyn Adapter>,
+    surfaces: Surfaces,
     transport: Transport,
     credentials: Credentials,
     /// Replaces the keys.
@@ -127,6 +129,7 @@ impl Provider {
             name,
             api: settings.api,
             adapter: built.adapter,
+            surfaces: built.surfaces,
             identity: identity(settings, &transport, &headers),
             file_ids: settings.file_ids,
             allowed: settings.allowed_members(),
@@ -175,6 +178,18 @@ impl Provider {
     #[must_use]
     pub fn adapter(&self) -> &dyn Adapter {
         &*self.adapter
+    }
+
+    /// The one-shot surfaces of the provider, beside embeddings.
+    #[must_use]
+    pub fn surfaces(&self) -> &Surfaces {
+        &self.surfaces
+    }
+
+    /// Forgets what the provider's answers taught, because the configuration is read again.
+    pub fn forget_learned(&self) {
+        self.adapter.forget_learned();
+        self.surfaces.forget_learned();
     }
 
     /// The tokens that a model bills for media, by the model's name at the provider and its catalogue id.

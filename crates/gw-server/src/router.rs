@@ -182,16 +182,33 @@ const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
 const RESPONSES: &str = Operation::Responses.row().path;
 
 /// Every URL. The first row that matches a path answers it, so a literal stands above the `{id}` that it could be.
-pub static ROUTES: &[Route] = &{
+pub static ROUTES: &[Route] = &all_routes::<{ PlainOperation::ALL.len() + OTHERS.len() }>();
+
+/// The URLs of the operations whose body needs no translation, and all others.
+#[expect(clippy::indexing_slicing, reason = "the compiler evaluates it")]
+const fn all_routes<const COUNT: usize>() -> [Route; COUNT] {
+    let plain_count = PlainOperation::ALL.len();
+    let (mut routes, mut at) = ([UNKNOWN; COUNT], 0);
+    while at < COUNT {
+        routes[at] = if at < plain_count {
+            let operation = PlainOperation::ALL[at];
+            route(operation.row().path, POST, Guard::Key, plain(operation))
+        } else {
+            OTHERS[at - plain_count]
+        };
+        at += 1;
+    }
+    routes
+}
+
+/// The URLs other than those of a [`PlainOperation`].
+const OTHERS: &[Route] = &{
     use Endpoint::{
         Catalogue, Console, Generate, Manage, Me, NotFound, Page, Probe, Root, SignIn, StoredResponse,
     };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
     use Management::{Admin, Cache, Configuration, Explain, Live, Metrics, Reload, Status};
     [
-        route(PlainOperation::Chat.row().path, POST, Key, plain(PlainOperation::Chat)),
-        route(PlainOperation::Completion.row().path, POST, Key, plain(PlainOperation::Completion)),
-        route(PlainOperation::Embeddings.row().path, POST, Key, plain(PlainOperation::Embeddings)),
         route(Operation::Messages.row().path, POST, Key, Generate(Generation::Answer(Operation::Messages))),
         route("/v1/messages/count_tokens", POST, Key, Generate(Generation::CountTokens)),
         route(RESPONSES, GET_POST, Key, Generate(Generation::Answer(Operation::Responses))),
@@ -271,7 +288,7 @@ pub(crate) fn find(path: &str, listener: Listener) -> RouteMatch<'_> {
         None | Some("" | "/") => path,
         Some(shorter) => shorter,
     };
-    let found = find_row(path, listener).or_else(|| find_row(probe_of_alias(path)?, listener));
+    let found = find_row(path, listener).or_else(|| find_row(of_alias(path)?, listener));
     let last = ROUTES.len().saturating_sub(1);
     found.unwrap_or(RouteMatch { route: &UNKNOWN, index: last, id: None })
 }
@@ -283,8 +300,11 @@ fn find_row(path: &str, listener: Listener) -> Option<RouteMatch<'_>> {
     })
 }
 
-fn probe_of_alias(path: &str) -> Option<&'static str> {
-    PROBE_ALIASES.iter().find_map(|(alias, probe)| (*alias == path).then_some(*probe))
+/// The URL that another name stands for.
+fn of_alias(path: &str) -> Option<&'static str> {
+    let mut rows = PlainOperation::ALL.iter().map(|operation| operation.row());
+    let operation = rows.find(|row| row.aliases.contains(&path)).map(|row| row.path);
+    operation.or_else(|| PROBE_ALIASES.iter().find_map(|(alias, probe)| (*alias == path).then_some(*probe)))
 }
 
 /// The labels of the routes that call an upstream for an answer.

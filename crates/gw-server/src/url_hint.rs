@@ -1,16 +1,17 @@
 //! Suggests the right URL for a request to an unknown one. The cause is nearly always a wrong base URL.
 
-/// The endpoints that clients append to their base URL, the longest first.
-const ENDPOINTS: [&str; 8] = [
-    "/messages/count_tokens",
-    "/chat/completions",
-    "/models/compare",
-    "/completions",
-    "/embeddings",
-    "/responses",
-    "/messages",
-    "/models",
-];
+use gw_wire::operation::Operation;
+
+/// The endpoints that clients append to their base URL, beside those of the operations on models.
+const ENDPOINTS: [&str; 3] = ["/messages/count_tokens", "/models/compare", "/models"];
+
+/// The longest endpoint that ends the path.
+fn endpoint(path: &str) -> Option<&'static str> {
+    let operations =
+        Operation::ALL.into_iter().filter_map(|operation| operation.row().path.strip_prefix("/v1"));
+    let endpoints = ENDPOINTS.into_iter().chain(operations);
+    endpoints.filter(|endpoint| path.ends_with(endpoint)).max_by_key(|endpoint| endpoint.len())
+}
 
 /// A sentence to append to "Unknown request URL", with a blank before it. None: no URL of the gateway is similar.
 pub(crate) fn hint(path: &str) -> Option<String> {
@@ -21,7 +22,7 @@ pub(crate) fn hint(path: &str) -> Option<String> {
                 .to_owned(),
         );
     }
-    let right = match ENDPOINTS.iter().find(|endpoint| path.ends_with(**endpoint)) {
+    let right = match endpoint(path) {
         Some(endpoint) => format!("/v1{endpoint}"),
         None => model(path)?,
     };

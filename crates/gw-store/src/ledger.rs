@@ -27,6 +27,7 @@ pub use line::Line;
 pub(crate) use line::{read as read_json, read_prefix};
 
 use gw_wire::operation::Operation;
+use gw_wire::usage::Units;
 
 use crate::sql::Sql;
 
@@ -120,7 +121,7 @@ pub struct Entry {
     pub key_name: String,
     /// The key's team.
     pub team: Option<String>,
-    /// `chat`, `completion`, `embeddings`, `messages` or `responses`.
+    /// The name of the operation: `chat`, `completion`, `embeddings`, `messages`, and so on.
     pub operation: String,
     /// The model name as the client wrote it.
     pub requested_model: String,
@@ -144,6 +145,9 @@ pub struct Entry {
     pub estimated: bool,
     /// The part of `tokens.cache_write` that the provider's cache keeps for an hour.
     pub cache_write_1h: u64,
+    /// Units other than tokens.
+    #[serde(skip)]
+    pub units: Units,
     /// Cost in femto-USD, as far as prices are known.
     pub cost: i128,
     /// Whether a price that the cost needs is unknown.
@@ -183,7 +187,7 @@ impl Entry {
         (!self.unknown_saved).then_some(self.saved)
     }
 
-    /// The API through which the request came: `chat`, `responses`, `messages`, `completions` or `embeddings`.
+    /// The API through which the request came: `chat`, `responses`, `messages`, `completions`, and so on.
     #[must_use]
     pub fn surface(&self) -> &str {
         surface_of(&self.operation)

@@ -21,6 +21,10 @@ pub enum PlainOperation {
     Completion,
     /// Embeddings.
     Embeddings,
+    /// A ranking of documents by a query.
+    Rerank,
+    /// The relevance of pairs of texts.
+    Score,
 }
 
 /// The facts about an operation.
@@ -28,6 +32,8 @@ pub enum PlainOperation {
 pub struct OperationRow {
     /// The path of its URL.
     pub path: &'static str,
+    /// Other paths that lead to it.
+    pub aliases: &'static [&'static str],
     /// The name in the ledger, in metrics and as `gateway.operation`.
     pub name: &'static str,
     /// The name in reports and in their filters.
@@ -42,13 +48,29 @@ pub struct OperationRow {
     pub has_hyphens_in_id: bool,
     /// The member with the prompt.
     pub prompt_member: &'static str,
+    /// The members with the client's text, which a stored message of an upstream must not quote.
+    pub text_members: &'static [&'static str],
+    /// The members that its parser checks as a whole, sorted. An operation without the list checks every member that it knows.
+    pub checked_members: Option<&'static [&'static str]>,
+    /// The models that serve it, if they are not those that write a text.
+    pub category: Option<ModelCategory>,
     /// The model writes a text, whose length is not known before. Otherwise the tokens of the prompt are all that it
     /// costs, and the answer has no `gateway` object.
     pub writes_text: bool,
 }
 
+/// A category of models that do not write a text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ModelCategory {
+    /// The name in the catalogue.
+    pub name: &'static str,
+    /// The name of such a model in a message.
+    pub noun: &'static str,
+}
+
 const CHAT: OperationRow = OperationRow {
     path: "/v1/chat/completions",
+    aliases: &[],
     name: "chat",
     surface: "chat",
     semantic_name: "chat",
@@ -56,12 +78,92 @@ const CHAT: OperationRow = OperationRow {
     id_prefix: "chatcmpl-",
     has_hyphens_in_id: true,
     prompt_member: "messages",
+    text_members: &["messages", "prompt", "input", "suffix"],
+    checked_members: None,
+    category: None,
     writes_text: true,
+};
+
+/// The members that a text completion checks.
+const CHECKED_BY_COMPLETIONS: [&str; 21] = [
+    "best_of",
+    "cache",
+    "echo",
+    "frequency_penalty",
+    "logit_bias",
+    "logprobs",
+    "max_tokens",
+    "model",
+    "n",
+    "presence_penalty",
+    "prompt",
+    "response_format",
+    "routing",
+    "seed",
+    "stop",
+    "stream",
+    "stream_options",
+    "suffix",
+    "temperature",
+    "top_p",
+    "user",
+];
+
+/// The members that embeddings check. `cache` and `routing` are never forwarded.
+const CHECKED_BY_EMBEDDINGS: [&str; 7] =
+    ["cache", "dimensions", "encoding_format", "input", "model", "routing", "user"];
+
+/// The members that a rerank checks. No other member is forwarded.
+const CHECKED_BY_RERANK: [&str; 12] = [
+    "cache",
+    "documents",
+    "max_tokens_per_doc",
+    "model",
+    "query",
+    "return_documents",
+    "routing",
+    "stream",
+    "top_k",
+    "top_n",
+    "truncation",
+    "user",
+];
+
+/// The members that a score checks. No other member is forwarded.
+const CHECKED_BY_SCORE: [&str; 12] = [
+    "cache",
+    "data_1",
+    "data_2",
+    "documents",
+    "items",
+    "model",
+    "queries",
+    "routing",
+    "stream",
+    "text_1",
+    "text_2",
+    "user",
+];
+
+const RERANK: OperationRow = OperationRow {
+    path: "/v1/rerank",
+    aliases: &["/rerank", "/v2/rerank"],
+    name: "rerank",
+    surface: "rerank",
+    semantic_name: "rerank",
+    cache_name: "rerank",
+    id_prefix: "rerank-",
+    prompt_member: "documents",
+    text_members: &["query", "documents"],
+    checked_members: Some(&CHECKED_BY_RERANK),
+    category: Some(ModelCategory { name: "rerank", noun: "a rerank model" }),
+    writes_text: false,
+    ..CHAT
 };
 
 impl PlainOperation {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Chat, Self::Completion, Self::Embeddings];
+    pub const ALL: [Self; 5] = [Self::Chat, Self::Completion, Self::Embeddings, Self::Rerank, Self::Score];
 
     /// The facts about the operation.
     #[must_use]
@@ -76,6 +178,7 @@ impl PlainOperation {
                 cache_name: "completion",
                 id_prefix: "cmpl-",
                 prompt_member: "prompt",
+                checked_members: Some(&CHECKED_BY_COMPLETIONS),
                 ..CHAT
             },
             Self::Embeddings => &OperationRow {
@@ -86,8 +189,24 @@ impl PlainOperation {
                 cache_name: "embedding",
                 id_prefix: "cmpl-",
                 prompt_member: "input",
+                checked_members: Some(&CHECKED_BY_EMBEDDINGS),
+                category: Some(ModelCategory { name: "embedding", noun: "an embedding model" }),
                 writes_text: false,
                 ..CHAT
+            },
+            Self::Rerank => &RERANK,
+            Self::Score => &OperationRow {
+                path: "/v1/score",
+                aliases: &["/score"],
+                name: "score",
+                surface: "score",
+                semantic_name: "score",
+                cache_name: "score",
+                id_prefix: "score-",
+                prompt_member: "text_1",
+                text_members: &["text_1", "text_2", "queries", "documents", "items", "data_1", "data_2"],
+                checked_members: Some(&CHECKED_BY_SCORE),
+                ..RERANK
             },
         }
     }
@@ -95,12 +214,14 @@ impl PlainOperation {
 
 impl Operation {
     /// All operations, in the order of the documentation.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Plain(PlainOperation::Chat),
         Self::Responses,
         Self::Messages,
         Self::Plain(PlainOperation::Completion),
         Self::Plain(PlainOperation::Embeddings),
+        Self::Plain(PlainOperation::Rerank),
+        Self::Plain(PlainOperation::Score),
     ];
 
     /// The facts about the operation.
@@ -156,7 +277,9 @@ mod tests {
             assert_eq!(values.len(), Operation::ALL.len());
         }
         for plain in PlainOperation::ALL {
-            assert_eq!(Operation::named(plain.row().name), Some(Operation::Plain(plain)));
+            let row = plain.row();
+            assert_eq!(Operation::named(row.name), Some(Operation::Plain(plain)));
+            assert!(row.checked_members.is_none_or(|members| members.is_sorted()), "{}", row.name);
         }
     }
 }

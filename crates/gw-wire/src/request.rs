@@ -20,7 +20,9 @@ mod needs;
 mod options;
 mod other_members;
 pub mod references;
+pub mod rerank;
 mod schemas;
+pub mod score;
 mod tools;
 
 pub use body::{Body, parse_members};
@@ -34,3 +36,5 @@ pub use member_policy::{AllowedMembers, GuardedMember, Rule};
 pub use needs::Needs;
 pub use options::{CACHE_MODES, CacheOptions, Fallback, Routing};
 pub use references::References;
+pub use rerank::{RerankRequest, parse_rerank};
+pub use score::{ScoreRequest, parse_score};

@@ -1,5 +1,9 @@
 //! Normalised token usage: `prompt` includes cached and cache-write tokens, `completion` includes reasoning.
 
+mod units;
+
+pub use units::{Unit, Units};
+
 use crate::hosted_tools::HostedCalls;
 
 /// Tokens of one call. `total` is always `prompt + completion`.
@@ -37,6 +41,8 @@ pub struct Usage {
     pub has_unpriced: bool,
     /// Whether the gateway estimated the counts, because the upstream reported none or impossible ones.
     pub estimated: bool,
+    /// Units other than tokens.
+    pub units: Units,
 }
 
 /// Values of `service_tier` that mean the usual price: the usual tier, or the tier of the operator's account.
@@ -139,6 +145,7 @@ impl Usage {
             unread_calls: self.unread_calls.saturating_add(other.unread_calls),
             has_unpriced: self.has_unpriced || other.has_unpriced,
             estimated: self.estimated || other.estimated,
+            units: self.units.plus(other.units),
         }
     }
 

@@ -16,6 +16,9 @@ pub(super) struct CostObject {
     price_as_of: Option<String>,
     price_source: Option<String>,
     lines: Vec<CostLine>,
+    /// Only if the request has units other than tokens that have a price.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    units: Option<Vec<UnitLine>>,
     /// The cost of the attempts that failed.
     other_attempts_usd: Usd,
     total_usd: Usd,
@@ -32,6 +35,15 @@ struct CostLine {
     cost_usd: Usd,
 }
 
+/// The cost of units other than tokens.
+#[derive(Serialize)]
+struct UnitLine {
+    unit: &'static str,
+    count: u32,
+    usd_per_unit: Usd,
+    cost_usd: Usd,
+}
+
 /// The cost of a request. None: it called no upstream, or a price of its model is unknown now.
 pub(super) fn cost(engine: &Engine, entry: &Entry) -> Option<CostObject> {
     if entry.attempts.is_empty() || entry.unpriced {
@@ -44,11 +56,13 @@ pub(super) fn cost(engine: &Engine, entry: &Entry) -> Option<CostObject> {
     let cached = tokens.cached.min(tokens.prompt);
     let written = tokens.cache_write.min(tokens.prompt - cached);
     let hour = entry.cache_write_1h.min(written);
-    let input = rates.input?;
+    let units = entry.units.get().and_then(|(unit, count)| Some((unit, count, rates.per_unit(unit)?)));
+    // A call with priced units needs no price of its tokens.
+    let input = if units.is_some() { rates.input } else { Some(rates.input?) };
     let kinds: [(&'static str, u64, Option<Price>); 5] = [
-        ("prompt", tokens.prompt - cached - written, Some(input)),
-        ("cached", cached, rates.cached_input.or(Some(input))),
-        ("cache_write", written - hour, rates.cache_write.or(Some(input))),
+        ("prompt", tokens.prompt - cached - written, input),
+        ("cached", cached, rates.cached_input.or(input)),
+        ("cache_write", written - hour, rates.cache_write.or(input)),
         ("cache_write_1h", hour, rates.hour_write()),
         ("completion", tokens.completion, rates.output),
     ];
@@ -69,6 +83,12 @@ pub(super) fn cost(engine: &Engine, entry: &Entry) -> Option<CostObject> {
             });
         }
     }
+    let units = units.map(|(unit, count, price)| {
+        let cost = price.cost(u64::from(count).saturating_mul(1_000_000));
+        served += cost;
+        let usd_per_unit = Usd(price.whole().femtos());
+        vec![UnitLine { unit: unit.name(), count, usd_per_unit, cost_usd: Usd(cost.femtos()) }]
+    });
     let failed = entry.attempts.iter().filter(|attempt| attempt.status != "ok");
     let others: i128 = failed.filter_map(|attempt| attempt.cost).sum();
     let total = served.femtos().saturating_add(others);
@@ -78,6 +98,7 @@ pub(super) fn cost(engine: &Engine, entry: &Entry) -> Option<CostObject> {
         price_as_of: prices.as_of,
         price_source: prices.source,
         lines,
+        units,
         other_attempts_usd: Usd(others),
         total_usd: Usd(total),
         matches_log: total == entry.cost,

@@ -75,7 +75,7 @@ pub(super) static MODEL: Section = Section {
             "category",
             CATEGORIES,
             field!(ModelSettings, category, Form::OPTIONAL_TEXTS),
-            "Any words, such as `chat`, `vision`, `embedding` or `image`.",
+            "Any words, such as `chat`, `vision`, `embedding`, `rerank` or `image`.",
         ),
         setting(
             "context_length",
@@ -249,6 +249,12 @@ static PRICING: Section = Section {
                 Kind::Price,
                 field!(PricingSettings, official_per_query, Form::OPTIONAL_PRICE),
                 "The provider's fee for each request, not for a million tokens."
+            ),
+            setting(
+                "official_per_search_unit",
+                Kind::Price,
+                field!(PricingSettings, official_per_search_unit, Form::OPTIONAL_PRICE),
+                "The provider's price of one search unit: a rerank of up to 100 documents."
             ),
             setting_or(
                 "currency",

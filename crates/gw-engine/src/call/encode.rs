@@ -59,8 +59,9 @@ impl ValidatedRequest {
                 Ok(encoded)
             }
             Self::Completion(request) => adapter.completion(request, &part.share, &target),
-            Self::Embeddings(request) => {
-                adapter.embeddings(request, 0..request.inputs.len(), &target).map(Encoded::plain)
+            Self::OneShot(request) => {
+                let (provider, parts) = (&candidate.provider, 0..request.parts());
+                request.encode(provider, parts, request.form(provider), &target).map(Encoded::plain)
             }
         }
     }

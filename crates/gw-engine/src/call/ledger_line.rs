@@ -211,6 +211,7 @@ impl LedgerLine {
         };
         self.entry.cache_write_1h = usage.cache_write_1h.unwrap_or(0).into();
         self.entry.estimated = usage.estimated;
+        self.entry.units = usage.units;
         self.entry.cost = billed.cost.femtos();
         self.entry.unpriced = billed.known_cost().is_none();
     }

@@ -333,19 +333,23 @@ impl UpstreamCalls {
         }
     }
 
-    /// Updates what has been seen of a call's answer; gives the call's usage.
+    /// Updates what has been seen of a call's answer.
     pub(crate) fn observe(
         &self,
         UpstreamCallId(call): UpstreamCallId,
         reported: Option<Usage>,
         answer_bytes: u64,
-    ) -> Usage {
-        let mut records = self.records.lock();
-        let Some(call) = records.calls.get_mut(call) else { return Usage::default() };
-        call.reported = reported;
-        call.answer_bytes = answer_bytes;
-        call.billed = None;
-        call.usage().unwrap_or_default()
+    ) {
+        if let Some(call) = self.records.lock().calls.get_mut(call) {
+            call.reported = reported;
+            call.answer_bytes = answer_bytes;
+            call.billed = None;
+        }
+    }
+
+    /// The usage of a call by now.
+    pub(crate) fn usage_of(&self, UpstreamCallId(call): UpstreamCallId) -> Usage {
+        self.records.lock().calls.get(call).and_then(UpstreamCall::usage).unwrap_or_default()
     }
 
     /// Has the journal note what the upstreams have told before their first content.

@@ -156,6 +156,12 @@ fn rates(object: &mut ObjectWriter<'_>, official: Rates, gateway: Rates) {
             gateway.image_output,
         ),
         ("official_per_query", official.per_query, "gateway_per_query", gateway.per_query),
+        (
+            "official_per_search_unit",
+            official.per_search_unit,
+            "gateway_per_search_unit",
+            gateway.per_search_unit,
+        ),
     ] {
         known(object, name, price);
         known(object, charged_name, charged);

@@ -9,10 +9,14 @@ use gw_providers::settings::TimeoutOverrides;
 use gw_routing::health::Health;
 use gw_routing::metrics::CallMetrics;
 use gw_wire::money::Money;
+use gw_wire::operation::{ModelCategory, PlainOperation};
 use gw_wire::usage::Usage;
 
 use super::prices::{Charge, Prices};
 use crate::error::{Error, Kind, Result};
+
+/// The category of embedding models.
+const EMBEDDING: &str = "embedding";
 
 /// The kinds of content that a model reads and writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -197,27 +201,41 @@ impl Model {
         self.modalities.as_ref().is_none_or(|known| has(&known.output, modality))
     }
 
+    /// The category of a model that writes no text; None for a model that can chat or complete text.
+    #[must_use]
+    pub fn only_category(&self) -> Option<ModelCategory> {
+        let is_only = |category: &ModelCategory| match (self.known_category(), &self.modalities) {
+            (Some(known), _) => has(known, category.name) && !has(known, "chat"),
+            (None, Some(modalities)) => matches!(&*modalities.output, [only] if **only == *category.name),
+            (None, None) => false,
+        };
+        PlainOperation::ALL.into_iter().filter_map(|operation| operation.row().category).find(is_only)
+    }
+
     /// Whether it can only embed.
     #[must_use]
     pub fn is_embedding_only(&self) -> bool {
-        match self.known_category() {
-            Some(category) => has(category, "embedding") && !has(category, "chat"),
-            None => self.modalities.as_ref().is_some_and(writes_only_embeddings),
-        }
+        self.only_category().is_some_and(|category| category.name == EMBEDDING)
     }
 
     /// Whether it can chat or complete text.
     #[must_use]
     pub fn is_chat(&self) -> bool {
-        !self.is_embedding_only()
+        self.only_category().is_none()
     }
 
     /// Whether it can embed. An entry without category and modalities allows all.
     #[must_use]
     pub fn is_embedding(&self) -> bool {
+        self.is_of(EMBEDDING)
+    }
+
+    /// Whether it belongs to the category. An entry without category and modalities belongs to all.
+    #[must_use]
+    pub fn is_of(&self, category: &str) -> bool {
         match (self.known_category(), &self.modalities) {
-            (Some(category), _) => has(category, "embedding"),
-            (None, Some(modalities)) => modalities.output.is_empty() || has(&modalities.output, "embedding"),
+            (Some(known), _) => has(known, category),
+            (None, Some(modalities)) => modalities.output.is_empty() || has(&modalities.output, category),
             (None, None) => true,
         }
     }
@@ -263,8 +281,4 @@ impl Model {
 
 fn has(list: &[Box<str>], wanted: &str) -> bool {
     list.iter().any(|item| &**item == wanted)
-}
-
-fn writes_only_embeddings(modalities: &Modalities) -> bool {
-    matches!(&*modalities.output, [only] if &**only == "embedding")
 }

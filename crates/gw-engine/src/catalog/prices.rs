@@ -2,7 +2,7 @@
 
 use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::money::{Money, Price};
-use gw_wire::usage::Usage;
+use gw_wire::usage::{Unit, Usage};
 
 /// The prices of a model's units; None = unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct Rates {
     pub image_output: Option<Price>,
     /// The fee of one request, in the currency itself; None = no fee.
     pub per_query: Option<Price>,
+    /// One search unit of a rerank, in the currency itself.
+    pub per_search_unit: Option<Price>,
 }
 
 /// The charge for the usage of a call.
@@ -79,6 +81,7 @@ impl Rates {
             audio_output: one(self.audio_output, other.audio_output),
             image_output: one(self.image_output, other.image_output),
             per_query: one(self.per_query, other.per_query),
+            per_search_unit: one(self.per_search_unit, other.per_search_unit),
         }
     }
 
@@ -120,7 +123,25 @@ impl Rates {
         if let Some(fee) = self.per_query {
             charge.known += fee.whole();
         }
+        if let Some((unit, count)) = usage.units.get() {
+            self.charge_units(&mut charge, unit, count);
+        }
         charge
+    }
+
+    /// Adds units other than tokens. Such a call is charged by its units, its tokens or its fee, whichever have a price.
+    fn charge_units(&self, charge: &mut Charge, unit: Unit, count: u32) {
+        let price = self.per_unit(unit);
+        charge.known += price.unwrap_or_default().cost(u64::from(count) * MILLION);
+        charge.is_complete = price.or(self.input).or(self.per_query).is_some();
+    }
+
+    /// The price of one unit.
+    #[must_use]
+    pub fn per_unit(&self, unit: Unit) -> Option<Price> {
+        match unit {
+            Unit::Search => self.per_search_unit,
+        }
     }
 }
 
@@ -269,7 +290,7 @@ impl Prices {
 
 #[cfg(test)]
 mod tests {
-    use gw_wire::usage::small;
+    use gw_wire::usage::{Units, small};
     use proptest::prelude::*;
 
     use super::*;
@@ -420,6 +441,24 @@ mod tests {
                 "{calls:?}"
             );
         }
+    }
+
+    #[test]
+    fn search_units_are_charged_by_what_has_a_price() {
+        let of = |input, per_query, per_search_unit| {
+            let rates = Rates { input, per_query, per_search_unit, ..Rates::default() };
+            let used = Usage { units: Units::new(Unit::Search, 3), ..usage(1000, 0, 0, 0) };
+            let charge = rates.charge(&used);
+            (charge.known.to_string(), charge.is_complete)
+        };
+        assert_eq!(of(None, None, price("0.002")), ("0.006".to_owned(), true));
+        assert_eq!(of(price("2"), None, None), ("0.002".to_owned(), true));
+        assert_eq!(of(None, price("0.005"), None), ("0.005".to_owned(), true));
+        assert_eq!(of(price("2"), price("0.005"), price("0.002")), ("0.013".to_owned(), true));
+        // An unknown price is never zero.
+        assert_eq!(of(None, None, None), ("0".to_owned(), false));
+        let without_units = Rates { per_search_unit: price("0.002"), ..Rates::default() };
+        assert!(!without_units.charge(&usage(1000, 0, 0, 0)).is_complete);
     }
 
     proptest! {

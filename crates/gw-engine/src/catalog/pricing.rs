@@ -53,6 +53,7 @@ impl PriceDraft {
             audio_output: set.official_audio_output_per_m,
             image_output: set.official_image_output_per_m,
             per_query: set.official_per_query,
+            per_search_unit: set.official_per_search_unit,
         };
         self.official = official.or(self.official);
         self.outright = outright(set.gateway_input_per_m, set.gateway_output_per_m).or(self.outright);
@@ -104,8 +105,9 @@ impl From<&TierSettings> for TierDraft {
             audio_input: set.official_audio_input_per_m,
             audio_output: set.official_audio_output_per_m,
             image_output: set.official_image_output_per_m,
-            // The fee does not depend on the length of the prompt.
+            // These do not depend on the length of the prompt.
             per_query: None,
+            per_search_unit: None,
         };
         let outright = outright(set.gateway_input_per_m, set.gateway_output_per_m);
         Self { above: set.above_input_tokens, official, outright }

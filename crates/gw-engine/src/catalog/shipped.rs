@@ -70,6 +70,8 @@ pub(super) struct ShippedPricing<'a> {
     cache_write_1h_per_m: Digits<'a>,
     #[serde(borrow)]
     image_output_per_m: Digits<'a>,
+    #[serde(borrow)]
+    official_per_search_unit: Digits<'a>,
     #[serde(borrow, default)]
     pub(super) tiers: Vec<ShippedTier<'a>>,
     #[serde(borrow, default)]
@@ -158,6 +160,7 @@ impl ShippedPricing<'_> {
             cache_write: price(self.cache_write_per_m)?,
             cache_write_1h: price(self.cache_write_1h_per_m)?,
             image_output: price(self.image_output_per_m)?,
+            per_search_unit: price(self.official_per_search_unit)?,
             ..Rates::default()
         })
     }

@@ -9,24 +9,21 @@
 use std::ops::Range;
 
 use gw_providers::adapter::Encoded;
+use gw_providers::provider::Provider;
 use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::json::View;
 use gw_wire::money::Money;
-use gw_wire::request::embeddings::Inputs;
 use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, NativePolicy, results_of};
-use gw_wire::request::{
-    CompletionRequest, Detail, EmbeddingsRequest, ForwardedPrompt, GuardedMember, Medium, Prompt,
-};
-use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Usage, small};
+use gw_wire::request::{CompletionRequest, Detail, ForwardedPrompt, GuardedMember, Medium, Prompt};
+use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Units, Usage, small};
 
 use crate::catalog::Model;
 use crate::plan::candidate::Candidate;
 use crate::plan::tenant_policy::{has_price, is_forwarded};
 use crate::request::fan_out::SubRequest;
+use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotSize};
 use crate::request::{ValidatedRequest, fan_out};
 
-/// Tokens of the role, the separators and the chat template around a message.
-const FRAME_TOKENS: u64 = 8;
 /// Assumed pages of a file that the translation of a request does not hold.
 const UNREAD_PAGES: u32 = 20;
 /// The most model calls that one upstream call is believed to consist of. A deep research makes about a hundred.
@@ -52,6 +49,8 @@ pub(crate) struct CallSize {
     pub(crate) has_inner_calls: bool,
     /// The provider is sent something whose price the catalogue cannot hold.
     pub(crate) is_unpriced: bool,
+    /// Units other than tokens.
+    pub(crate) units: Units,
 }
 
 impl CallSize {
@@ -64,12 +63,16 @@ impl CallSize {
         let estimate = Usage {
             hosted: self.hosted,
             has_unpriced: self.is_unpriced,
+            units: self.units,
             ..Usage::estimate(self.prompt_tokens, answer_bytes)
         };
         let Some(mut usage) = reported else { return estimate };
         usage.has_unpriced |= self.is_unpriced;
         if usage.hosted.is_none() {
             usage.hosted = self.hosted;
+        }
+        if usage.units.is_none() {
+            usage.units = self.units;
         }
         let longest_prompt = model.context_length.unwrap_or(MAX_BELIEVED_TOKENS);
         let longest_answer = model.max_output_tokens.unwrap_or(longest_prompt);
@@ -131,13 +134,13 @@ impl CallSize {
 }
 
 impl ValidatedRequest {
-    /// The sub-requests for a candidate. Embeddings are divided into batches instead.
+    /// The sub-requests for a candidate. A one-shot request is divided into batches instead.
     pub(crate) fn parts(&self, candidate: &Candidate) -> Vec<SubRequest> {
         let can = candidate.provider.adapter().capabilities();
         match self {
             Self::Chat(request) => fan_out::parts(&can, request.n, 1),
             Self::Completion(request) => fan_out::parts(&can, request.n, request.prompts.len()),
-            Self::Embeddings(_) => Vec::new(),
+            Self::OneShot(_) => Vec::new(),
         }
     }
 
@@ -145,9 +148,7 @@ impl ValidatedRequest {
     pub(crate) fn calls(&self, candidate: &Candidate) -> usize {
         let can = || candidate.provider.adapter().capabilities();
         match self {
-            Self::Embeddings(request) => {
-                request.inputs.len().div_ceil(candidate.provider.embedding_batch().max(1))
-            }
+            Self::OneShot(request) => request.parts().div_ceil(request.batch(&candidate.provider).max(1)),
             Self::Chat(request) => fan_out::calls(&can(), request.n, 1),
             Self::Completion(request) => fan_out::calls(&can(), request.n, request.prompts.len()),
         }
@@ -159,9 +160,9 @@ impl ValidatedRequest {
         let whole = match self {
             Self::Chat(request) => fan_out::whole(&can, request.n, 1),
             Self::Completion(request) => fan_out::whole(&can, request.n, request.prompts.len()),
-            Self::Embeddings(request) => {
-                let batches = batches(request.inputs.len(), candidate).into_iter();
-                return batches.for_each(|range| each(inputs_size(request, range)));
+            Self::OneShot(request) => {
+                let batches = batches(&**request, &candidate.provider).into_iter();
+                return batches.for_each(|range| each(batch_size(&**request, range)));
             }
         };
         match whole {
@@ -183,12 +184,13 @@ impl ValidatedRequest {
                 hosted: self.certain_searches(candidate, part.share.n),
                 has_inner_calls,
                 is_unpriced,
+                units: Units::default(),
             },
             Self::Completion(request) => {
                 let size = completion_size(request, part);
                 CallSize { has_inner_calls, is_unpriced, ..size }
             }
-            Self::Embeddings(request) => inputs_size(request, 0..request.inputs.len()),
+            Self::OneShot(request) => batch_size(&**request, 0..request.parts()),
         }
     }
 
@@ -342,7 +344,7 @@ impl ValidatedRequest {
         self.each_size(candidate, |size| {
             let (prompt, _) = self.reserved(candidate, &size);
             let hosted = self.most_hosted(candidate, &size);
-            let usage = Usage { hosted, ..Usage::estimate(prompt, 0) };
+            let usage = Usage { hosted, units: size.units, ..Usage::estimate(prompt, 0) };
             sum += candidate.model.charge(&usage).known;
         });
         sum
@@ -350,8 +352,8 @@ impl ValidatedRequest {
 
     /// The estimated tokens of all prompts, read once by a candidate.
     pub(crate) fn prompt_tokens(&self, candidate: &Candidate) -> u64 {
-        if let Self::Embeddings(request) = self {
-            return inputs_size(request, 0..request.inputs.len()).prompt_tokens;
+        if let Self::OneShot(request) = self {
+            return request.size(0..request.parts()).prompt_tokens;
         }
         let beside = self.beside();
         let bytes = self.prompt_bytes().saturating_add(beside.bytes);
@@ -399,31 +401,18 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
         hosted: HostedCalls::default(),
         has_inner_calls: false,
         is_unpriced: false,
+        units: Units::default(),
     }
 }
 
-/// The size of the upstream call for a batch of inputs.
-pub(crate) fn inputs_size(request: &EmbeddingsRequest, range: Range<usize>) -> CallSize {
-    let count = range.len() as u64;
-    if let Inputs::Tokens(inputs) = &request.inputs {
-        let inputs = inputs.get(range).unwrap_or_default();
-        // The provider reads these tokens and no others.
-        let ids: u64 = inputs.iter().map(|ids| ids.len() as u64).sum();
-        let prompt_tokens = ids.saturating_add(request.other_bytes.div_ceil(BYTES_PER_TOKEN));
-        return CallSize { prompt_tokens, prompts: count, ..CallSize::default() };
-    }
-    let bytes = if range.len() == request.inputs.len() {
-        request.prompt_bytes
-    } else {
-        range.map(|place| request.input_bytes(place)).fold(0, u64::saturating_add)
-    };
-    let bytes = bytes.saturating_add(request.other_bytes);
-    let prompt_tokens = bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(count.saturating_mul(FRAME_TOKENS));
-    CallSize { prompt_tokens, prompts: count, ..CallSize::default() }
+/// The size of the upstream call for some parts of a one-shot request.
+pub(crate) fn batch_size(request: &dyn OneShot, parts: Range<usize>) -> CallSize {
+    let OneShotSize { prompt_tokens, inputs, units } = request.size(parts);
+    CallSize { prompt_tokens, prompts: inputs, units, ..CallSize::default() }
 }
 
-/// Divides the inputs of an embeddings request into batches that the candidate accepts.
-pub(crate) fn batches(count: usize, candidate: &Candidate) -> Vec<Range<usize>> {
-    let batch = candidate.provider.embedding_batch().max(1);
-    (0..count).step_by(batch).map(|from| from..count.min(from + batch)).collect()
+/// Divides the parts of a one-shot request into batches that the provider accepts.
+pub(crate) fn batches(request: &dyn OneShot, provider: &Provider) -> Vec<Range<usize>> {
+    let (count, batch) = (request.parts(), request.batch(provider).max(1));
+    (0..count).step_by(batch).map(|from| from..count.min(from.saturating_add(batch))).collect()
 }

@@ -4,8 +4,6 @@ use gw_providers::adapter::Capabilities;
 use gw_providers::provider::Provider;
 use gw_wire::dialects::{ClientRequest, NativeNeed};
 use gw_wire::request::Needs;
-use gw_wire::request::embeddings::FixedMembers;
-use gw_wire::request::fields::clip;
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
@@ -17,9 +15,6 @@ use crate::request::required_capabilities::RequiredCapabilities;
 
 /// Choices of a prompt that are requested one by one from a provider that gives one choice a call.
 const MAX_CHOICES: u32 = 8;
-
-/// Bytes of the other members that all calls of one embeddings request may repeat together: the usual limit of a body.
-const MAX_REPEATED_BYTES: usize = 32 << 20;
 
 /// Checks whether a candidate serves the parts of a request that only the client's own dialect has.
 ///
@@ -67,17 +62,13 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: RequiredCapabi
     let id = &model.id;
     match wanted {
         RequiredCapabilities::Chat { needs, n } => {
-            if model.is_embedding_only() {
-                return Err(unsupported_model(id, "is an embedding model and cannot chat"));
-            }
+            writes_text(model, "chat")?;
             chat_needs(model, can.openai_fields, needs)?;
             within_max_tools(id, model.max_tools.or(can.max_tools), needs.tool_count)?;
             several_choices(id, &can, n, 1)
         }
         RequiredCapabilities::Completion { suffix, tokens, n, prompts } => {
-            if model.is_embedding_only() {
-                return Err(unsupported_model(id, "is an embedding model and cannot complete text"));
-            }
+            writes_text(model, "complete text")?;
             if suffix && !can.suffix {
                 return Err(unsupported_parameter("suffix", id));
             }
@@ -86,46 +77,15 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: RequiredCapabi
             }
             several_choices(id, &can, n, prompts)
         }
-        RequiredCapabilities::Embeddings { dimensions, tokens, inputs, repeated } => {
-            if !model.is_embedding() {
-                return Err(unsupported_model(id, "is not an embedding model"));
+        RequiredCapabilities::OneShot(request) => {
+            if let Some(category) = request.operation().row().category
+                && !model.is_of(category.name)
+            {
+                return Err(unsupported_model(id, &format!("is not {}", category.noun)));
             }
-            if let Some(wanted) = dimensions {
-                model.check_dimensions(wanted)?;
-            }
-            if tokens && !can.token_prompts {
-                return Err(Error::new(
-                    Kind::UnsupportedValue,
-                    format!(
-                        "Invalid 'input': token arrays are not supported by the model '{id}', because its tokens are not OpenAI's. Send text; with LangChain set check_embedding_ctx_length=False. If the provider takes OpenAI's tokens, its setting is token_arrays = true."
-                    ),
-                ));
-            }
-            // Other dialects do not copy unknown members into their bodies.
-            if can.openai_fields {
-                bounded_repeats(id, provider.embedding_batch(), inputs, repeated)
-            } else {
-                Ok(())
-            }
+            request.check(model, provider)
         }
     }
-}
-
-/// Bounds the bytes that the batches of one request repeat. Each batch carries the whole body apart from the other
-/// inputs, so a large member beside many inputs would multiply.
-fn bounded_repeats(id: &str, batch: usize, inputs: usize, repeated: FixedMembers<'_>) -> Result<()> {
-    let calls = inputs.div_ceil(batch.max(1));
-    if calls < 2 || calls.saturating_mul(repeated.bytes) <= MAX_REPEATED_BYTES {
-        return Ok(());
-    }
-    let message = format!(
-        "Invalid '{}': too large beside so many inputs. The model '{id}' takes {batch} inputs in one call, and each of the \
-         {calls} calls repeats the {} bytes of the members beside 'input'. Expected at most {MAX_REPEATED_BYTES} bytes in \
-         all of them together.",
-        clip(repeated.largest),
-        repeated.bytes
-    );
-    Err(Error::new(Kind::UnsupportedValue, message))
 }
 
 /// Bounds the upstream calls of a request whose choices its provider does not give in one call.
@@ -147,6 +107,16 @@ fn within_max_tools(id: &str, max_tools: Option<usize>, count: usize) -> Result<
         "Invalid 'tools': array too long. The model '{id}' takes at most {most} tools in one request, but got {count} instead."
     );
     Err(Error { code: Some("array_above_max_length".into()), ..Error::new(Kind::Invalid, message) })
+}
+
+/// Checks that the model is not one that only serves an operation without text. `work` is what the client wants of it.
+fn writes_text(model: &Model, work: &str) -> Result<()> {
+    match model.only_category() {
+        Some(category) => {
+            Err(unsupported_model(&model.id, &format!("is {} and cannot {work}", category.noun)))
+        }
+        None => Ok(()),
+    }
 }
 
 fn chat_needs(model: &Model, openai_fields: bool, needs: &Needs) -> Result<()> {

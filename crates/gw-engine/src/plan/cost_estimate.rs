@@ -11,7 +11,7 @@
 use gw_wire::dialects::ClientDialect;
 use gw_wire::hosted_tools::HostedCalls;
 use gw_wire::money::Money;
-use gw_wire::usage::{Usage, small};
+use gw_wire::usage::{Units, Usage, small};
 
 use crate::catalog::prices::Prices;
 use crate::plan::candidate::{Candidate, Plan};
@@ -94,7 +94,17 @@ pub(crate) fn likely_cost(request: &ValidatedRequest, candidate: &Candidate) -> 
     let model = &candidate.model;
     let longest = model.max_output_tokens.unwrap_or(UNBOUNDED_ANSWER_TOKENS).min(UNBOUNDED_ANSWER_TOKENS);
     let completion = request.answers().saturating_mul(request.max_tokens().unwrap_or(longest));
-    model.cost(&Usage { prompt: request.prompt_tokens(candidate), completion, ..Usage::default() })
+    let prompt = request.prompt_tokens(candidate);
+    model.cost(&Usage { prompt, completion, units: units(request, candidate), ..Usage::default() })
+}
+
+/// The units other than tokens of all calls to a candidate.
+fn units(request: &ValidatedRequest, candidate: &Candidate) -> Units {
+    let mut units = Units::default();
+    if !request.writes_text() {
+        request.each_size(candidate, |size| units = units.plus(size.units));
+    }
+    units
 }
 
 /// Whether every price that the request surely needs at a candidate is known.
@@ -108,12 +118,13 @@ pub(crate) fn is_priced(request: &ValidatedRequest, candidate: &Candidate) -> bo
         image_completion: request.wants_images().then_some(1),
         ..Usage::default()
     };
-    let (mut hosted, mut has_unpriced) = (HostedCalls::default(), false);
+    let (mut hosted, mut has_unpriced, mut units) = (HostedCalls::default(), false, Units::default());
     request.each_size(candidate, |size| {
         hosted = hosted.plus(&request.most_hosted(candidate, &size));
         has_unpriced |= size.is_unpriced;
+        units = units.plus(size.units);
     });
-    candidate.model.charge(&Usage { hosted, has_unpriced, ..usage }).is_complete
+    candidate.model.charge(&Usage { hosted, has_unpriced, units, ..usage }).is_complete
 }
 
 /// The least that a request needs if a part of the worst case is enough: its prompts and a few words of each answer.
@@ -199,7 +210,7 @@ impl CostlyTokens {
             let (prompt, answers) = request.reserved(candidate, &size);
             let completion = answers.saturating_mul(answer);
             let hosted = request.most_hosted(candidate, &size);
-            let usage = Usage { prompt, completion, hosted, ..Usage::default() };
+            let usage = Usage { prompt, completion, hosted, units: size.units, ..Usage::default() };
             sum += self.dearest_use(prices, &usage);
         });
         sum

@@ -1,11 +1,16 @@
 //! The parsing of the bodies that need no translation.
 
+pub(crate) mod embeddings;
+mod rerank;
+mod score;
+
 use bytes::Bytes;
 use gw_wire::operation::PlainOperation;
-use gw_wire::request::{RequestLimits, chat, completion, embeddings};
+use gw_wire::request::{RequestLimits, chat, completion, parse_embeddings, parse_rerank, parse_score};
 
 use crate::error::Result;
 use crate::request::ValidatedRequest;
+use crate::request::one_shot::OneShot;
 
 /// Parses and validates a body.
 ///
@@ -21,8 +26,12 @@ pub(crate) fn parse(
         PlainOperation::Completion => {
             ValidatedRequest::Completion(Box::new(completion::parse_completion(body, limits)?))
         }
-        PlainOperation::Embeddings => {
-            ValidatedRequest::Embeddings(Box::new(embeddings::parse_embeddings(body, limits)?))
-        }
+        PlainOperation::Embeddings => one_shot(parse_embeddings(body, limits)?),
+        PlainOperation::Rerank => one_shot(parse_rerank(body, limits)?),
+        PlainOperation::Score => one_shot(parse_score(body, limits)?),
     })
+}
+
+fn one_shot(request: impl OneShot + 'static) -> ValidatedRequest {
+    ValidatedRequest::OneShot(Box::new(request))
 }

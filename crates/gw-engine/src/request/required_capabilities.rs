@@ -1,10 +1,11 @@
 //! The capabilities that a request needs of a model.
 
 use gw_wire::request::Needs;
-use gw_wire::request::embeddings::FixedMembers;
 
-/// The capabilities that a request needs. `tokens`: a prompt or an input is an array of tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+use crate::request::one_shot::OneShot;
+
+/// The capabilities that a request needs. `tokens`: a prompt is an array of tokens.
+#[derive(Clone, Copy, Debug)]
 pub(crate) enum RequiredCapabilities<'a> {
     Chat {
         needs: &'a Needs,
@@ -16,11 +17,6 @@ pub(crate) enum RequiredCapabilities<'a> {
         n: u32,
         prompts: usize,
     },
-    /// `repeated`: the members that every call of a divided request repeats.
-    Embeddings {
-        dimensions: Option<u32>,
-        tokens: bool,
-        inputs: usize,
-        repeated: FixedMembers<'a>,
-    },
+    /// The request checks the model itself, once the model's category is right.
+    OneShot(&'a dyn OneShot),
 }

@@ -45,10 +45,10 @@ impl CacheUse {
             {
                 None
             }
-            ValidatedRequest::Embeddings(request) => {
-                EmbeddingsCacheRequest::of(cache, call, request, directives, ttl)
-                    .map(|wanted| Self::Vectors(Box::new(wanted)))
-            }
+            ValidatedRequest::OneShot(request) => request
+                .embeddings()
+                .and_then(|request| EmbeddingsCacheRequest::of(cache, call, request, directives, ttl))
+                .map(|wanted| Self::Vectors(Box::new(wanted))),
             ValidatedRequest::Chat(_) | ValidatedRequest::Completion(_) => {
                 cache.key(call).map(|key| Self::Answer(CacheRequest { key, directives, ttl }))
             }
@@ -72,8 +72,10 @@ impl ResponseCache {
                 (Mode::parse(asked.mode).unwrap_or_default(), ttl)
             }
             ValidatedRequest::Completion(_) if completions => (Mode::ReadWrite, default_ttl),
-            ValidatedRequest::Embeddings(_) if embeddings => (Mode::ReadWrite, default_ttl),
-            ValidatedRequest::Completion(_) | ValidatedRequest::Embeddings(_) => return None,
+            ValidatedRequest::OneShot(request) if embeddings && request.embeddings().is_some() => {
+                (Mode::ReadWrite, default_ttl)
+            }
+            ValidatedRequest::Completion(_) | ValidatedRequest::OneShot(_) => return None,
         };
         let directives = CacheDirectives::new(mode, ttl);
         let lines = call.context.client.cache_control.as_deref();

@@ -13,7 +13,7 @@ use crate::plan::candidate::Candidate;
 use crate::plan::cost_estimate::longest_answer;
 use crate::request::ValidatedRequest;
 use crate::upstream::outcome::{Answer, AttemptOutput, ServedAttempt};
-use crate::upstream::{embeddings, stream, unary};
+use crate::upstream::{one_shot, stream, unary};
 
 /// How often the progress of the longest possible answer is noted at least.
 const PROGRESS_NOTES: u64 = 20;
@@ -28,10 +28,10 @@ pub(crate) async fn dispatch(
         request if request.wants_stream() => Box::pin(stream::open(context, candidate, attempt))
             .await
             .map(|stream| AttemptOutput::Stream(Box::new(stream))),
-        ValidatedRequest::Embeddings(request) => {
-            Box::pin(embeddings::fetch(context, candidate, attempt, request))
+        ValidatedRequest::OneShot(request) => {
+            Box::pin(one_shot::fetch(context, candidate, attempt, &**request))
                 .await
-                .map(AttemptOutput::Embeddings)
+                .map(AttemptOutput::OneShot)
         }
         ValidatedRequest::Chat(_) | ValidatedRequest::Completion(_) => {
             Box::pin(unary::fetch(context, candidate, attempt))
@@ -81,9 +81,9 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
                 },
             )
         }
-        AttemptOutput::Embeddings(batches) => {
-            let is_heavy = batches.iter().any(embeddings::Batch::is_heavy);
-            offload_if(is_heavy, || embeddings::complete(call, &candidate, attempt, batches)).await
+        AttemptOutput::OneShot(batches) => {
+            let is_heavy = batches.iter().any(one_shot::Batch::is_heavy);
+            offload_if(is_heavy, || one_shot::complete(call, &candidate, attempt, batches)).await
         }
     };
     match answer {

@@ -8,7 +8,7 @@ use crate::call::progress::Warnings;
 use crate::call::upstream_call::Attempt;
 use crate::plan::candidate::Candidate;
 use crate::upstream::stream::UpstreamStream;
-use crate::upstream::{embeddings, unary};
+use crate::upstream::{embeddings, one_shot, unary};
 
 /// The answer of a successful attempt.
 pub(crate) enum Answer {
@@ -24,7 +24,7 @@ pub(crate) enum Answer {
 pub(crate) enum AttemptOutput {
     Stream(Box<UpstreamStream>),
     Unary(Vec<unary::UnaryResponse>, Warnings),
-    Embeddings(Vec<embeddings::Batch>),
+    OneShot(Vec<one_shot::Batch>),
 }
 
 /// A successful attempt.

@@ -83,7 +83,7 @@ impl UnaryResponse {
         // The merge reports an unreadable answer, when all answers have arrived.
         match context.request {
             ValidatedRequest::Chat(_) => drop(self.chat(context, candidate)),
-            ValidatedRequest::Completion(_) | ValidatedRequest::Embeddings(_) => {
+            ValidatedRequest::Completion(_) | ValidatedRequest::OneShot(_) => {
                 drop(self.text(context, candidate));
             }
         }
@@ -163,7 +163,7 @@ pub(crate) fn complete(
 ) -> Result<Vec<u8>, Failure> {
     let is_chat = match call.context.request {
         ValidatedRequest::Chat(_) => true,
-        ValidatedRequest::Completion(_) | ValidatedRequest::Embeddings(_) => false,
+        ValidatedRequest::Completion(_) | ValidatedRequest::OneShot(_) => false,
     };
     if is_chat {
         let mut replies = given.iter().map(|given| given.chat(&call.context, candidate));

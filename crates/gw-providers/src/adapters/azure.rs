@@ -78,7 +78,7 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
     // `/models` lists the models that could be deployed, not those that are.
     let traits = DialectTraits { scheme, models: None, ..*inner.traits() };
     let azure = Azure { inner, traits, prefix, is_classic, query, deployments };
-    Ok(Built { adapter: Box::new(azure), signer, base_url: None })
+    Ok(Built { signer, ..Built::new(Box::new(azure)) })
 }
 
 /// The path that follows `base_url`. `base_url` is the resource's endpoint, or continues up to `/openai` or

@@ -1,4 +1,4 @@
-//! Cohere's own API: chats at `/v2/chat`, embeddings at `/v2/embed`.
+//! Cohere's own API: chats at `/v2/chat`, embeddings at `/v2/embed`, rankings at `/v2/rerank`.
 //!
 //! Documented at docs.cohere.com: "Chat" (`/reference/chat`), "Chat with Streaming" (`/reference/chat-stream`), "Embed"
 //! (`/reference/embed`), "List Models" (`/reference/list-models`), "HTTP status codes" (`/reference/errors`); the
@@ -11,6 +11,7 @@ mod finish;
 mod logprobs;
 mod messages;
 mod request;
+mod rerank;
 mod response;
 mod stream;
 mod usage;
@@ -30,6 +31,7 @@ use crate::adapter::{
     Built, Capabilities, DialectTraits, Encoded, HttpCall, ModelListing, Reading, StreamDecoder, Target,
 };
 use crate::settings::{ProviderSettings, SettingsError};
+use crate::surfaces::Surfaces;
 
 /// Builds the adapter. It has no options of its own.
 ///
@@ -37,7 +39,8 @@ use crate::settings::{ProviderSettings, SettingsError};
 /// None today.
 #[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
 pub(crate) fn build(_: &ProviderSettings) -> Result<Built, SettingsError> {
-    Ok(Built::new(Box::new(Native(Cohere))))
+    let surfaces = Surfaces { rerank: Some(Box::new(rerank::CohereRerank)), ..Surfaces::default() };
+    Ok(Built { surfaces, ..Built::new(Box::new(Native(Cohere))) })
 }
 
 /// The adapter for tests.

@@ -9,9 +9,11 @@ mod located;
 mod quick;
 mod repair;
 mod request;
+pub(in crate::adapters) mod rerank;
 mod response;
 mod responses;
 mod rewrite;
+mod score;
 mod stream;
 mod usage;
 mod wire;
@@ -40,6 +42,7 @@ use crate::media_sizes::MediaSizes;
 use crate::native_responses::NativeResponses;
 use crate::presets::{self, Quirks, TokenCounter};
 use crate::settings::{ProviderSettings, SettingsError};
+use crate::surfaces::Surfaces;
 
 pub(super) use self::request::limit_name;
 
@@ -78,9 +81,13 @@ fn has_responses(settings: &ProviderSettings) -> Result<Option<bool>, SettingsEr
 /// The option is wrong.
 pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     let responses = NativeResponses::new(has_responses(settings)?);
-    let adapter =
-        OpenAi::new(Quirks::of(settings)).allowing(settings.allowed_members()).with_responses(responses);
-    Ok(Built::new(Box::new(adapter)))
+    let quirks = Quirks::of(settings);
+    let adapter = OpenAi::new(quirks).allowing(settings.allowed_members()).with_responses(responses);
+    let surfaces = Surfaces {
+        rerank: Some(Box::new(rerank::OpenAiRerank::new(quirks.top_n))),
+        score: Some(Box::new(score::OpenAiScore::default())),
+    };
+    Ok(Built { surfaces, ..Built::new(Box::new(adapter)) })
 }
 
 impl OpenAi {

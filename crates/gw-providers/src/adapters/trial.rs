@@ -14,7 +14,7 @@ use crate::settings::Api;
 pub(super) const ONE: ChoiceRange = ChoiceRange { n: 1, prompts: 0..1 };
 
 /// A model whose context the catalogue knows.
-fn target(api: Api, upstream_model: &str, context_length: Option<u64>) -> Target<'_> {
+pub(super) fn target(api: Api, upstream_model: &str, context_length: Option<u64>) -> Target<'_> {
     Target {
         upstream_model,
         id: "p/m",

@@ -87,7 +87,7 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
     let location = ProjectLocation::new(&project, region)?;
     let gemini = Native(VertexGemini(location.clone()));
     let adapter = Box::new(Vertex { gemini, claude: Native(VertexClaude(location)) });
-    Ok(Built { adapter, signer, base_url: Some(endpoint(region)) })
+    Ok(Built { signer, base_url: Some(endpoint(region)), ..Built::new(adapter) })
 }
 
 /// Whether calls go to Google. Credentials from the environment or the machine must not go anywhere else: somebody who

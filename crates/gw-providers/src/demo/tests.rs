@@ -326,7 +326,11 @@ async fn every_model_of_the_demo_catalogue_exists() {
             (&json!("demo"), &json!(0.0))
         );
         if !matches!(name, "silent" | "panic") {
-            let path = if name == "embed" { "/embeddings" } else { "/chat/completions" };
+            let path = match name {
+                "embed" => "/embeddings",
+                "rerank" => "/rerank",
+                _ => "/chat/completions",
+            };
             let response = send(path, &with(ask(name, "hi"), json!({"input": "hi"}))).await;
             assert_ne!(response.status, 404, "{name}");
         }

@@ -13,6 +13,8 @@ pub struct Quirks {
     pub encoding_format: bool,
     /// The provider's name for `dimensions` of embeddings.
     pub dimensions: &'static str,
+    /// The provider's name for `top_n` of a rerank.
+    pub top_n: &'static str,
     /// The models use OpenAI's tokenizer, so token arrays keep their meaning.
     pub openai_tokens: bool,
     /// The provider knows the role `developer`. For others it is sent as `system`.
@@ -52,6 +54,7 @@ impl Quirks {
         max_tokens: None,
         encoding_format: true,
         dimensions: "dimensions",
+        top_n: "top_n",
         openai_tokens: false,
         developer: false,
         replayed_thoughts: true,

@@ -129,13 +129,18 @@ pub static ALL: &[Preset] = &[
     hosted("novita", "https://api.novita.ai/openai/v1", "NOVITA_API_KEY"),
     hosted("deepinfra", "https://api.deepinfra.com/v1/openai", "DEEPINFRA_API_KEY"),
     hosted("nebius", "https://api.tokenfactory.nebius.com/v1", "NEBIUS_API_KEY"),
-    // Embeddings only. "Text Embeddings" (docs.voyageai.com/reference/embeddings-api; the same API in MongoDB's "Create
+    // Embeddings and rerank ("Reranker", docs.voyageai.com/docs/reranker). "Text Embeddings" (docs.voyageai.com/reference/embeddings-api; the same API in MongoDB's "Create
     // embeddings"): `encoding_format` is base64 or absent, and `dimensions` is called `output_dimension`.
     Preset {
-        quirks: Quirks { encoding_format: false, dimensions: "output_dimension", ..Quirks::PLAIN },
+        quirks: Quirks {
+            encoding_format: false,
+            dimensions: "output_dimension",
+            top_n: "top_k",
+            ..Quirks::PLAIN
+        },
         ..hosted("voyage", "https://api.voyageai.com/v1", "VOYAGE_API_KEY")
     },
-    // Embeddings only. The encoding is called `embedding_type`, and its default is numbers (?).
+    // Embeddings and rerank. The encoding is called `embedding_type`, and its default is numbers (?).
     Preset {
         quirks: Quirks { encoding_format: false, ..Quirks::PLAIN },
         ..hosted("jina", "https://api.jina.ai/v1", "JINA_API_KEY")

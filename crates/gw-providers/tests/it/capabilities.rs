@@ -86,6 +86,8 @@ pub(crate) fn settings(name: &str, api: Api) -> ProviderSettings {
 
 pub(crate) struct Asked {
     pub(crate) adapter: Box<dyn Adapter>,
+    /// Whether the provider ranks documents.
+    pub(crate) has_rerank: bool,
     pub(crate) api: Api,
     /// A model in place of [`model`]'s.
     pub(crate) other: Option<&'static str>,
@@ -98,7 +100,8 @@ const CLAUDE_ON_VERTEX: &str = "claude-sonnet-4-5@20250929";
 pub(crate) fn dialects() -> Vec<Asked> {
     let asked = |api: Api, other| {
         let name = if api == Api::OPENAI { "openai" } else { "any" };
-        Asked { adapter: registry::build(&settings(name, api)).unwrap().adapter, api, other }
+        let built = registry::build(&settings(name, api)).unwrap();
+        Asked { adapter: built.adapter, has_rerank: built.surfaces.rerank.is_some(), api, other }
     };
     let apis = Api::ALL.into_iter().filter(|api| !api.is_demo);
     let of = |api| {
@@ -221,7 +224,7 @@ Claude on Vertex AI takes images and files as data only. It takes structured out
 `constraints/vertexai.allowedPartnerModelFeatures` allows them.
 ";
 
-const COLUMNS: [&str; 19] = [
+const COLUMNS: [&str; 20] = [
     "images",
     "image URLs",
     "PDF",
@@ -239,6 +242,7 @@ const COLUMNS: [&str; 19] = [
     "text completion",
     "suffix",
     "embeddings",
+    "rerank",
     "model list",
     "key",
 ];
@@ -272,6 +276,7 @@ fn row(asked: &Asked) -> [String; COLUMNS.len()] {
         yes(asked.completion()),
         yes(can.suffix),
         yes(asked.embeddings()),
+        yes(asked.has_rerank),
         yes(asked.adapter.traits().models.is_some()),
         key,
     ]
@@ -280,7 +285,8 @@ fn row(asked: &Asked) -> [String; COLUMNS.len()] {
 
 fn asked(preset: &Preset) -> Asked {
     let built = registry::build(&settings(preset.name, api(preset))).unwrap();
-    Asked { adapter: built.adapter, api: api(preset), other: None }
+    let has_rerank = built.surfaces.rerank.is_some();
+    Asked { adapter: built.adapter, has_rerank, api: api(preset), other: None }
 }
 
 fn page() -> String {
@@ -300,7 +306,8 @@ fn page() -> String {
     page.push_str("\n## Providers known by name\n\n| provider | `api` | address | key variable | embeddings per call | differs from its dialect in |\n|---|---|---|---|---|---|\n");
     for preset in presets::ALL {
         let plain = registry::build(&settings("any", api(preset))).unwrap();
-        let plain = row(&Asked { adapter: plain.adapter, api: api(preset), other: None });
+        let has_rerank = plain.surfaces.rerank.is_some();
+        let plain = row(&Asked { adapter: plain.adapter, has_rerank, api: api(preset), other: None });
         let own = row(&asked(preset));
         let differs: Vec<String> = COLUMNS
             .iter()

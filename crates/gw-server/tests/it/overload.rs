@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use crate::harness::{ADMIN, Answer, Client, Gateway, KEY};
 
 const CHAT: &str = "POST /v1/chat/completions";
-const GENERATION: [&str; 3] = [CHAT, "POST /v1/completions", "POST /v1/embeddings"];
+const GENERATION: [&str; 4] = [CHAT, "POST /v1/completions", "POST /v1/embeddings", "POST /v1/rerank"];
 /// A key of role admin may generate, too.
 const OTHER_KEY: &str = ADMIN;
 

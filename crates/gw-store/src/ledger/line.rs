@@ -10,6 +10,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
+use gw_wire::usage::{Unit, Units};
 use serde::{Deserialize, Deserializer};
 
 use super::line_text::LineText;
@@ -228,8 +229,9 @@ fn encode(head: &'static str, entry: &Entry) -> (String, Range<usize>, usize) {
 fn ending(out: &mut LineText, entry: &Entry) {
     let Tokens { cached, cache_write, reasoning, .. } = entry.tokens;
     let flags = flags(entry);
-    let has_last = entry.cache_write_1h != 0 || entry.decision.is_some();
-    let has_end = entry.session.is_some() || has_last;
+    let has_decision = entry.decision.is_some() || !entry.units.is_none();
+    let has_hour_writes = entry.cache_write_1h != 0 || has_decision;
+    let has_end = entry.session.is_some() || has_hour_writes;
     let counts = [flags.into(), cached, cache_write, reasoning];
     let said = match has_end || entry.saved != 0 {
         true => counts.len(),
@@ -242,12 +244,20 @@ fn ending(out: &mut LineText, entry: &Entry) {
     if has_end {
         out.next_text_or_null(entry.session.as_deref());
     }
-    if has_last {
+    if has_hour_writes {
         out.next_number(entry.cache_write_1h);
     }
-    if let Some(decision) = &entry.decision {
-        out.character(',');
-        decision.write(out);
+    match &entry.decision {
+        Some(decision) => {
+            out.character(',');
+            decision.write(out);
+        }
+        None if has_decision => out.next_text_or_null(None),
+        None => {}
+    }
+    if let Some((unit, count)) = entry.units.get() {
+        out.next_text(unit.name());
+        out.next_number(u64::from(count));
     }
 }
 
@@ -341,6 +351,11 @@ struct EncodedFields {
     cache_write_1h: u64,
     #[serde(default)]
     decision: Option<Box<Decision>>,
+    /// The name of a unit other than tokens.
+    #[serde(default)]
+    unit: Option<String>,
+    #[serde(default)]
+    unit_count: u64,
 }
 
 #[derive(Deserialize, Default)]
@@ -455,6 +470,11 @@ fn entry(said: EncodedFields) -> Entry {
         session: said.session,
         cache_write_1h: said.cache_write_1h,
         decision: said.decision,
+        units: said
+            .unit
+            .and_then(|name| Unit::named(&name))
+            .map(|unit| Units::new(unit, said.unit_count))
+            .unwrap_or_default(),
     }
 }
 

@@ -64,6 +64,8 @@ pub fn default_answer(request: &Recorded) -> Answer {
         "completions" if streamed => text_stream(&model),
         "completions" => Answer::json(200, &text_body(&body, &model)),
         "embeddings" => Answer::json(200, &embeddings_body(&body, &model)),
+        "rerank" => Answer::json(200, &rerank_body(&body, &model)),
+        "score" => Answer::json(200, &score_body(&body, &model)),
         "models" => Answer::json(
             200,
             &json!({ "object": "list", "data": [
@@ -130,4 +132,24 @@ fn embeddings_body(body: &Value, model: &str) -> Value {
         })
         .collect();
     json!({ "object": "list", "data": data, "model": model, "usage": { "prompt_tokens": 8, "total_tokens": 8 } })
+}
+
+/// A ranking in which each document is more relevant than the one before it.
+fn rerank_body(body: &Value, model: &str) -> Value {
+    let count = body["documents"].as_array().map_or(0, Vec::len);
+    let results: Vec<_> = (0..count)
+        .map(|index| {
+            let share = f64::from(u32::try_from(index + 1).unwrap_or(0)) / 4.0;
+            json!({ "index": index, "relevance_score": share })
+        })
+        .collect();
+    json!({ "object": "list", "model": model, "results": results, "usage": { "prompt_tokens": 8, "total_tokens": 8 } })
+}
+
+/// A score for each pair.
+fn score_body(body: &Value, model: &str) -> Value {
+    let count = body["text_2"].as_array().map_or(1, Vec::len);
+    let data: Vec<_> =
+        (0..count).map(|index| json!({ "index": index, "object": "score", "score": 0.5 })).collect();
+    json!({ "object": "list", "model": model, "data": data, "usage": { "prompt_tokens": 8, "total_tokens": 8 } })
 }

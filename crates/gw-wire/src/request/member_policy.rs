@@ -31,10 +31,9 @@ pub struct GuardedMember {
 /// Whether this operation validates the whole member of this name. Any other member is forwarded like an unknown one,
 /// even if another operation knows it.
 fn checks(operation: PlainOperation, name: &str, is_known: bool) -> bool {
-    match operation {
-        PlainOperation::Chat => is_known && !UNCHECKED_BY_CHAT.contains(&name),
-        PlainOperation::Completion => CHECKED_BY_COMPLETIONS.binary_search(&name).is_ok(),
-        PlainOperation::Embeddings => CHECKED_BY_EMBEDDINGS.binary_search(&name).is_ok(),
+    match operation.row().checked_members {
+        None => is_known && !UNCHECKED_BY_CHAT.contains(&name),
+        Some(members) => members.binary_search(&name).is_ok(),
     }
 }
 
@@ -51,34 +50,6 @@ const UNCHECKED_BY_CHAT: [&str; 10] = [
     "prompt_cache_options",
     "suffix",
 ];
-
-const CHECKED_BY_COMPLETIONS: [&str; 21] = [
-    "best_of",
-    "cache",
-    "echo",
-    "frequency_penalty",
-    "logit_bias",
-    "logprobs",
-    "max_tokens",
-    "model",
-    "n",
-    "presence_penalty",
-    "prompt",
-    "response_format",
-    "routing",
-    "seed",
-    "stop",
-    "stream",
-    "stream_options",
-    "suffix",
-    "temperature",
-    "top_p",
-    "user",
-];
-
-/// `cache` and `routing` are never forwarded.
-const CHECKED_BY_EMBEDDINGS: [&str; 7] =
-    ["cache", "dimensions", "encoding_format", "input", "model", "routing", "user"];
 
 /// The members with a [`Rule`] that a provider may be sent.
 #[derive(Clone, Debug, Default)]

@@ -239,6 +239,7 @@ fn usage(entry: &Entry) -> Usage {
         cache_write: Some(tokens.cache_write),
         cache_write_1h: Some(small(entry.cache_write_1h)),
         reasoning: Some(tokens.reasoning),
+        units: entry.units,
         estimated: false,
         ..Usage::default()
     }

@@ -16,4 +16,5 @@ mod models;
 pub(crate) mod replay;
 mod request_limits;
 mod request_validation;
+mod rerank;
 mod sealed_reasoning;

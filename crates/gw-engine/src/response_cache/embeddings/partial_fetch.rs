@@ -131,7 +131,7 @@ impl PartialFetch {
     /// Makes the call one for the inputs with these key numbers, each once.
     fn request_only(&mut self, numbers: Vec<usize>) -> Result<()> {
         self.call.context.request =
-            ValidatedRequest::Embeddings(if numbers.len() == self.request.inputs.len() {
+            ValidatedRequest::OneShot(if numbers.len() == self.request.inputs.len() {
                 self.request.clone()
             } else {
                 let first = |number: &usize| self.wanted.firsts.get(*number).copied();

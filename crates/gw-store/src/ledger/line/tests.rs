@@ -1,5 +1,6 @@
 //! Encoded entries are read again, and entries in the old format are still read.
 
+use gw_wire::usage::{Unit, Units};
 use proptest::prelude::*;
 
 use super::super::{Attempt, Decision, Entry, Sums, Tokens};
@@ -42,6 +43,7 @@ prop_compose! {
         mut attempts in calls(),
         is_usual in any::<bool>(),
         cache_write_1h in prop_oneof![Just(0_u64), 0..1_u64 << 39],
+        search_units in prop_oneof![Just(0_u64), 1..1_u64 << 20],
     ) -> Entry {
         let [request_id, key_id, key_name, operation, requested_model, model, provider, status, strategy] = texts;
         let [team, end_user, client, session] = maybe;
@@ -59,7 +61,7 @@ prop_compose! {
         Entry {
             request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, strategy,
             stream, cache_hit, fallback, tokens, cache_write_1h, estimated, cost, unpriced, saved, unknown_saved: cache_hit && unpriced, ttft_ms, latency_ms, attempts, end_user, client,
-            session, decision,
+            session, decision, units: Units::new(Unit::Search, search_units),
         }
     }
 }

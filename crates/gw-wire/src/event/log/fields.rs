@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::failure::{Failure, FailureKind};
 use crate::hosted_tools::{HostedCalls, HostedTool};
 use crate::reply::Finish;
-use crate::usage::Usage;
+use crate::usage::{Units, Usage};
 
 /// All finish reasons in the order of their declaration.
 const FINISHES: [Finish; 5] =
@@ -83,6 +83,8 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
         unread_calls,
         has_unpriced,
         estimated,
+        // A streamed answer has none.
+        units: _,
     } = *usage;
     put_count(log, prompt);
     put_count(log, completion);
@@ -206,6 +208,7 @@ impl<'a> FieldReader<'a> {
             unread_calls: self.number()?,
             has_unpriced: self.flag()?,
             estimated: self.flag()?,
+            units: Units::default(),
         })
     }
 

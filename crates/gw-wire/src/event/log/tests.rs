@@ -9,7 +9,7 @@ use super::*;
 use crate::failure::{Failure, FailureKind};
 use crate::hosted_tools::HostedCalls;
 use crate::reply::Finish;
-use crate::usage::Usage;
+use crate::usage::{Units, Usage};
 
 /// An event without borrowed parts.
 #[derive(Clone, Debug)]
@@ -89,6 +89,7 @@ fn usage() -> impl Strategy<Value = Usage> {
                 },
                 unread_calls: hosted[0],
                 has_unpriced: !estimated,
+                units: Units::default(),
                 estimated,
             },
         )

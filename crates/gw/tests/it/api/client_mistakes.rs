@@ -15,6 +15,7 @@ async fn a_wrong_base_url_is_answered_with_the_right_one() {
         ("/v1/chat/completions/chat/completions", "/v1/chat/completions"),
         ("/completions", "/v1/completions"),
         ("/api/v1/embeddings", "/v1/embeddings"),
+        ("/api/v1/rerank", "/v1/rerank"),
         ("/models", "/v1/models"),
         ("/models/acme/fast", "/v1/models/acme/fast"),
     ] {
@@ -86,6 +87,7 @@ async fn a_key_in_x_api_key_is_a_key_on_every_endpoint() {
         ("/v1/chat/completions", chat("acme/fast")),
         ("/v1/completions", json!({ "model": "acme/fast", "prompt": "Hello" })),
         ("/v1/embeddings", json!({ "model": "acme/embed", "input": "Hello" })),
+        ("/v1/rerank", json!({ "model": "acme/rerank", "query": "q", "documents": ["x"] })),
     ] {
         client.post_json(path, &body).await.ok();
         let sent = world.upstream.last();

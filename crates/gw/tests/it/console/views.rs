@@ -56,6 +56,7 @@ async fn mixed(world: &World, admin: &Client) -> Vec<String> {
             json!({ "model": "acme/plain", "max_tokens": 9, "messages": [{ "role": "user", "content": "Hi" }] }),
         ),
         ("/v1/embeddings", json!({ "model": "acme/embed", "input": "Hello" })),
+        ("/v1/rerank", json!({ "model": "acme/rerank", "query": "q", "documents": ["x"] })),
         ("/v1/completions", json!({ "model": "acme/fast", "prompt": "Hello" })),
     ] {
         ids.push(id(&world.client.post_json(url, &body).await));

@@ -123,9 +123,14 @@ async fn u10_successes_that_are_not_answers() {
     // An error with status 200 is a failure too (OpenRouter does that).
     world.upstream.enqueue(Answer::json(200, &json!({ "error": { "message": "no", "code": 500 } })));
     assert_eq!(world.chat(&chat("acme/fast")).await.status, 502);
-    for path in ["/v1/completions", "/v1/embeddings"] {
+    for (path, model) in [
+        ("/v1/completions", "acme/fast"),
+        ("/v1/embeddings", "acme/embed"),
+        ("/v1/rerank", "acme/rerank"),
+        ("/v1/score", "acme/rerank"),
+    ] {
         world.upstream.enqueue(Answer::full(200, &[], "{}"));
-        let body = json!({ "model": if path.ends_with("s") && path.contains("emb") { "acme/embed" } else { "acme/fast" }, "prompt": "x", "input": "x" });
+        let body = json!({ "model": model, "prompt": "x", "input": "x", "query": "x", "documents": ["x"], "text_1": "x", "text_2": "x" });
         let answer = world.client.post_json(path, &body).await;
         assert_error(path, &answer, 502, "upstream_error", "upstream_invalid_response");
     }

@@ -89,6 +89,9 @@ async fn k05_prompts_and_answers_are_stored_nowhere_unless_switched_on() {
             .await
             .ok(),
     ));
+    let ranked =
+        json!({ "model": "acme/rerank", "query": PROMPT, "documents": [PROMPT], "return_documents": true });
+    ids.push(id_of(&world.client.post_json("/v1/rerank", &ranked).await.ok()));
     world.upstream.enqueue(Answer::error(400, "bad", &format!("no to {PROMPT}, thank you")));
     ids.push(id_of(&world.chat(&saying("acme/fast", PROMPT)).await));
     world.upstream.enqueue(Answer::full(200, &[], format!("<html>{OUTPUT}")));

@@ -15,6 +15,7 @@ const STRICT: &str = "sk-test-strict-budget";
 async fn start() -> World {
     let extra = format!(
         "[[models]]\nid = \"acme/unpriced-embed\"\ncategory = [\"embedding\"]\n\
+         [[models]]\nid = \"acme/unpriced-rerank\"\ncategory = [\"rerank\"]\n\
          [[keys]]\nname = \"strict\"\nkey = \"{STRICT}\"\nbudget_usd = 5.0\nunpriced = \"refuse\"\n\
          [[keys]]\nname = \"open\"\nkey = \"sk-test-open-budget\"\nbudget_usd = 5.0\nunpriced = \"allow\"\n"
     );
@@ -119,6 +120,8 @@ async fn a_budget_that_refuses_unpriced_requests_names_the_model_and_sends_nothi
         ("/v1/responses", json!({"model": MODEL, "input": "Hi"})),
         ("/v1/completions", json!({"model": MODEL, "prompt": "Hi"})),
         ("/v1/embeddings", json!({"model": "acme/unpriced-embed", "input": "Hi"})),
+        ("/v1/score", json!({"model": "acme/unpriced-rerank", "text_1": "q", "text_2": "Hi"})),
+        ("/v1/rerank", json!({"model": "acme/unpriced-rerank", "query": "q", "documents": ["Hi"]})),
     ] {
         let refused = strict.post_json(path, &body).await;
         assert_eq!((refused.status, refused.code().as_str()), (429, "insufficient_quota"), "{path}");

@@ -85,8 +85,9 @@ fn requests(address: &str) -> Vec<(&'static str, Value)> {
     for input in [json!(address), json!([address, address])] {
         requests.push(("/v1/embeddings", json!({ "model": "acme/embed", "input": input })));
     }
+    let ranked = json!({ "model": "acme/rerank", "query": address, "documents": [address] });
     requests.push(("/v1/completions", json!({ "model": "acme/fast", "prompt": address })));
-    requests.push((CHAT, chat(address)));
+    requests.extend([("/v1/rerank", ranked), (CHAT, chat(address))]);
     requests
 }
 
@@ -98,7 +99,7 @@ async fn x02_no_address_of_a_request_is_fetched() {
     let listener = FakeUpstream::start().await;
     let address = format!("http://{}/secret.png", listener.addr);
     let requests = requests(&address);
-    assert_eq!(requests.len(), 50);
+    assert_eq!(requests.len(), 51);
     for (path, body) in requests {
         let answer = world.client.post_json(path, &body).await;
         assert!(answer.status < 500, "{path} {body}: {}", answer.text());

@@ -102,11 +102,15 @@ async fn c28_hints_to_other_gateways_are_left_out_with_a_warning_by_every_provid
     }
 }
 
-fn bodies(model: &str, embed: &str, more: &Value) -> [(&'static str, Value); 3] {
+fn bodies(model: &str, embed: &str, more: &Value) -> [(&'static str, Value); 4] {
     [
         (CHAT, with(chat(model), more.clone())),
         ("/v1/completions", with(json!({ "model": model, "prompt": "x" }), more.clone())),
         ("/v1/embeddings", with(json!({ "model": embed, "input": "x" }), more.clone())),
+        (
+            "/v1/rerank",
+            with(json!({ "model": "acme/rerank", "query": "q", "documents": ["x"] }), more.clone()),
+        ),
     ]
 }
 
@@ -228,6 +232,10 @@ async fn c28_a_dearer_mode_of_reasoning_is_dropped_and_the_effort_stays() {
     ] {
         for (path, body) in bodies("acme/fast", "acme/embed", &json!({ name: reasoning })) {
             let answer = world.client.post_json(path, &body).await.ok();
+            if path == "/v1/rerank" {
+                assert_eq!(world.upstream.last().json().get(name), None, "a rerank forwards no other member");
+                continue;
+            }
             assert_eq!(world.upstream.last().json()[name], sent, "{path}");
             if path != "/v1/embeddings" {
                 assert_eq!(answer.json()["gateway"]["warnings"], dropped, "{path}");
@@ -310,6 +318,7 @@ async fn c28_tools_with_a_price_are_refused_where_tools_mean_nothing() {
     for (path, body) in [
         ("/v1/completions", json!({ "model": "acme/fast", "prompt": "x" })),
         ("/v1/embeddings", json!({ "model": "acme/embed", "input": "x" })),
+        ("/v1/rerank", json!({ "model": "acme/rerank", "query": "q", "documents": ["x"] })),
     ] {
         let more = json!({ "tools": [{ "Type": "web_search" }] });
         let answer = world.client.post_json(path, &with(body.clone(), more)).await;
@@ -318,7 +327,7 @@ async fn c28_tools_with_a_price_are_refused_where_tools_mean_nothing() {
         let more = json!({ "tools": [{ "type": "function", "function": { "name": "f" } }] });
         assert_eq!(world.client.post_json(path, &with(body, more)).await.status, 200, "{path}");
     }
-    assert_eq!(world.upstream.hits(), 2);
+    assert_eq!(world.upstream.hits(), 3);
 }
 
 #[tokio::test]

@@ -186,14 +186,15 @@ async fn c27_references_in_tools_are_refused_even_where_the_tools_are_allowed() 
 }
 
 #[tokio::test]
-async fn c27_text_completions_and_embeddings_refer_to_nothing_stored() {
+async fn c27_text_completions_embeddings_and_rankings_refer_to_nothing_stored() {
     let world = world().await;
     for (path, body) in [
         ("/v1/completions", json!({ "model": "acme/fast", "prompt": "x" })),
         ("/v1/embeddings", json!({ "model": "acme/embed", "input": "x" })),
+        ("/v1/rerank", json!({ "model": "acme/rerank", "query": "q", "documents": ["x"] })),
     ] {
         for more in [
-            json!({ "documents": [{ "file_id": "file-1" }] }),
+            json!({ "files": [{ "file_id": "file-1" }] }),
             json!({ "messages": [{ "role": "user", "content": [file("file-1")] }] }),
             json!({ "messages": [{ "role": "user", "content": [image("http://127.0.0.1/a.png")] }] }),
             json!({ "tools": [{ "type": "thing", "file_id": "file-1" }] }),

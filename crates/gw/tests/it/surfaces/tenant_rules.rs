@@ -9,7 +9,7 @@ use crate::admin::keys::{ask as ask_admin, create};
 use crate::console::browser::{page_with, sign_in};
 use crate::harness::{ADMIN, Differences, LIMITED, Setup, World, chat, with};
 
-/// A surface: its path and a request of `model`, or of the embedding model beside it.
+/// A surface: its path and a request of `model`, or of the embedding or rerank model beside it.
 struct Surface {
     path: &'static str,
     request: fn(&str) -> Value,
@@ -19,13 +19,23 @@ fn embeddings(_: &str) -> Value {
     json!({"model": "acme/embed", "input": "Hello"})
 }
 
-const SURFACES: [Surface; 8] = [
+fn rerank(_: &str) -> Value {
+    json!({"model": "acme/rerank", "query": "q", "documents": ["a", "b"]})
+}
+
+fn score(_: &str) -> Value {
+    json!({"model": "acme/rerank", "text_1": "q", "text_2": ["a", "b"]})
+}
+
+const SURFACES: [Surface; 10] = [
     Surface { path: "/v1/chat/completions", request: chat },
     Surface {
         path: "/v1/completions",
         request: |model| json!({"model": model, "prompt": "Hello", "max_tokens": 5}),
     },
     Surface { path: "/v1/embeddings", request: embeddings },
+    Surface { path: "/v1/rerank", request: rerank },
+    Surface { path: "/v1/score", request: score },
     Surface { path: "/v1/responses", request: response },
     Surface { path: "/v1/messages", request: message },
     Surface { path: "/v1/messages/count_tokens", request: count },

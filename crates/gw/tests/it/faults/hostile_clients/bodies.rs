@@ -299,7 +299,7 @@ async fn c12_numbers_of_every_kind() {
             world.client.post_bytes(CHAT, written(&format!(",\"{field}\":{value}")).as_bytes()).await;
         rows.answer(format!("{field} = {value}"), &answer, (200, ""));
     }
-    // The rules hold for text completions and embeddings, too.
+    // The rules hold for the other operations, too.
     for (path, body, code) in [
         ("/v1/completions", r#"{"model":"acme/fast","prompt":"x","logprobs":1e999}"#, "invalid_type"),
         ("/v1/completions", r#"{"model":"acme/fast","prompt":[1e999]}"#, "invalid_type"),
@@ -309,6 +309,7 @@ async fn c12_numbers_of_every_kind() {
             "integer_below_min_value",
         ),
         ("/v1/embeddings", r#"{"model":"acme/embed","input":[-1]}"#, "integer_below_min_value"),
+        ("/v1/rerank", r#"{"model":"acme/rerank","query":"x","documents":[1e999]}"#, "invalid_type"),
     ] {
         rows.answer(body, &world.client.post_bytes(path, body.as_bytes()).await, (400, code));
     }

@@ -1,0 +1,149 @@
+//! A one-shot request: one JSON request, one JSON answer, no generated text and no stream. A surface of this kind implements
+//! [`OneShot`], and everything else treats all of them alike.
+
+use std::fmt;
+use std::ops::Range;
+
+use bytes::Bytes;
+use gw_providers::adapter::{HttpCall, Target};
+use gw_providers::provider::Provider;
+use gw_providers::surfaces::CallForm;
+use gw_wire::failure::Failure;
+use gw_wire::operation::PlainOperation;
+use gw_wire::request::{Body, EmbeddingsRequest, GuardedMember, References, Routing};
+use gw_wire::usage::{Units, Usage};
+
+use crate::catalog::Model;
+use crate::error::Error;
+
+/// Tokens of the role, the separators and the chat template around a message, a prompt or an input.
+pub(crate) const FRAME_TOKENS: u64 = 8;
+
+/// The facts that every one-shot request has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OneShotFacts<'a> {
+    /// The received body.
+    pub(crate) body: &'a Body,
+    /// The model as the client wrote it.
+    pub(crate) model: &'a str,
+    /// The bytes of the prompt.
+    pub(crate) prompt_bytes: u64,
+    /// The references to data that is stored at a provider.
+    pub(crate) references: &'a References,
+    /// The members that choose a model, an upstream or a price.
+    pub(crate) guarded: &'a [GuardedMember],
+    /// The client's routing options, if the surface has them.
+    pub(crate) routing: Option<&'a Routing>,
+}
+
+/// The size of one upstream call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct OneShotSize {
+    /// The estimated tokens of its inputs.
+    pub(crate) prompt_tokens: u64,
+    /// How many inputs it has.
+    pub(crate) inputs: u64,
+    /// Its units other than tokens.
+    pub(crate) units: Units,
+}
+
+/// The answers of a request's upstream calls, in the order of the parts that they answer.
+pub(crate) trait OneShotAnswers {
+    /// The id of the client's answer.
+    fn id(&self) -> &str;
+
+    /// The number of answers.
+    fn len(&self) -> usize;
+
+    /// An answer, and the number of parts that it is for.
+    fn get(&self, place: usize) -> Option<(&Bytes, usize)>;
+
+    /// Takes an answer. Its bytes may be reused for the client's answer.
+    fn take(&mut self, place: usize) -> Bytes;
+
+    /// Notes what an answer reports of its usage, or why it cannot be read.
+    fn note(&self, place: usize, reported: Result<Option<Usage>, &Failure>);
+
+    /// The usage of all answers, which the client is told.
+    fn usage(&self) -> Usage;
+}
+
+/// A validated one-shot request.
+pub(crate) trait OneShot: fmt::Debug + Send + Sync {
+    /// The operation.
+    fn operation(&self) -> PlainOperation;
+
+    /// The facts that every such request has.
+    fn facts(&self) -> OneShotFacts<'_>;
+
+    /// The number of its parts, which may go to the provider in several calls.
+    fn parts(&self) -> usize {
+        1
+    }
+
+    /// The most parts of one call to the provider.
+    fn batch(&self, _: &Provider) -> usize {
+        usize::MAX
+    }
+
+    /// The size of the call for these parts.
+    fn size(&self, parts: Range<usize>) -> OneShotSize;
+
+    /// Checks the capabilities that a model of its category may lack.
+    ///
+    /// # Errors
+    /// The missing capability.
+    fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error>;
+
+    /// The form in which the provider gets the call, if servers of its dialect differ.
+    fn form(&self, _: &Provider) -> CallForm {
+        CallForm::default()
+    }
+
+    /// The form in which a call is sent again, because the failure says that the provider does not know the last form. The
+    /// first form comes first, then the last one.
+    fn next_form(
+        &self,
+        _: &Provider,
+        _: (CallForm, CallForm),
+        _: &Failure,
+        _: &Target<'_>,
+    ) -> Option<CallForm> {
+        None
+    }
+
+    /// Notes that the provider answered a call in another form than the first.
+    fn learn_form(&self, _: &Provider, _: CallForm) {}
+
+    /// Encodes the call for these parts.
+    ///
+    /// # Errors
+    /// The provider's dialect cannot express it.
+    fn encode(
+        &self,
+        provider: &Provider,
+        parts: Range<usize>,
+        form: CallForm,
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure>;
+
+    /// The bytes of a usual answer for so many parts.
+    fn answer_bytes(&self, parts: usize) -> usize;
+
+    /// The usage that an answer for so many parts reports.
+    ///
+    /// # Errors
+    /// The answer cannot be read.
+    fn meter(&self, provider: &Provider, body: &[u8], parts: usize) -> Result<Option<Usage>, Failure>;
+
+    /// Reads the answers, notes the usage of each, and writes the client's answer.
+    ///
+    /// # Errors
+    /// An answer cannot be read.
+    fn write(&self, provider: &Provider, answers: &mut dyn OneShotAnswers) -> Result<Bytes, Failure>;
+
+    /// The request, if it asks for embeddings. The response cache keeps each of its vectors by itself.
+    fn embeddings(&self) -> Option<&EmbeddingsRequest> {
+        None
+    }
+}

@@ -1,0 +1,182 @@
+//! One-shot requests: one request becomes as many upstream calls as the provider's batch limit requires.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use gw_providers::provider::Provider;
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::usage::Usage;
+
+use crate::call::Call;
+use crate::call::attempt_context::AttemptContext;
+use crate::call::progress::OK;
+use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId, UpstreamCalls};
+use crate::cpu_pool::offload_if;
+use crate::document_memory::DocumentPermit;
+use crate::plan::call_size::{batch_size, batches};
+use crate::plan::candidate::Candidate;
+use crate::request::one_shot::{OneShot, OneShotAnswers};
+use crate::upstream::embeddings::EmbeddingsOutput;
+use crate::upstream::outcome::Answer;
+
+/// Upstream calls of one request that run at the same time.
+const PARALLEL_BATCHES: usize = 4;
+/// Answers up to this size are read in less than a millisecond. The numbers of vectors are read much faster than other JSON, so the
+/// size alone decides.
+const LIGHT_ANSWER_BYTES: usize = 96 << 10;
+
+/// The answer of one batch.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) body: Bytes,
+    /// The number of parts that it is for.
+    pub(crate) parts: usize,
+    pub(crate) call: UpstreamCallId,
+    /// Its memory, until another holder takes it.
+    permit: Option<DocumentPermit>,
+}
+
+/// Takes the permits of the batches, and one for an answer of batches that are each too small to count.
+pub(crate) fn take_permits(batches: &mut [Batch], context: &AttemptContext) -> Vec<DocumentPermit> {
+    let own = context.snapshot.state.document_memory.empty_permit(context.client.caller.key_id());
+    batches.iter_mut().filter_map(|batch| batch.permit.take()).chain(std::iter::once(own)).collect()
+}
+
+impl Batch {
+    /// Whether reading it takes so long that it runs on the CPU pool.
+    pub(crate) fn is_heavy(&self) -> bool {
+        self.body.len() > LIGHT_ANSWER_BYTES
+    }
+
+    /// Tells the meter the usage of this batch. An answer that cannot be read fails when all batches are read.
+    fn meter(&self, request: &dyn OneShot, provider: &Provider, calls: &UpstreamCalls) {
+        let reported = request.meter(provider, &self.body, self.parts);
+        self.note(calls, reported.as_ref().map(|usage| *usage));
+    }
+
+    /// Notes what its answer reports.
+    fn note(&self, calls: &UpstreamCalls, reported: Result<Option<Usage>, &Failure>) {
+        match reported {
+            Ok(usage) => calls.observe(self.call, usage, 0),
+            Err(failure) => calls.fail(self.call, failure),
+        }
+    }
+}
+
+/// The answers of all batches of an attempt.
+pub(crate) struct Batches<'a> {
+    pub(crate) id: &'a str,
+    pub(crate) batches: &'a mut [Batch],
+    pub(crate) calls: &'a UpstreamCalls,
+    pub(crate) attempt: Attempt,
+}
+
+impl OneShotAnswers for Batches<'_> {
+    fn id(&self) -> &str {
+        self.id
+    }
+
+    fn len(&self) -> usize {
+        self.batches.len()
+    }
+
+    fn get(&self, place: usize) -> Option<(&Bytes, usize)> {
+        self.batches.get(place).map(|batch| (&batch.body, batch.parts))
+    }
+
+    fn take(&mut self, place: usize) -> Bytes {
+        self.batches.get_mut(place).map(|batch| std::mem::take(&mut batch.body)).unwrap_or_default()
+    }
+
+    fn note(&self, place: usize, reported: Result<Option<Usage>, &Failure>) {
+        if let Some(batch) = self.batches.get(place) {
+            batch.note(self.calls, reported);
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        self.calls.of(self.attempt).usage
+    }
+}
+
+/// Calls the candidate once for each batch.
+pub(crate) async fn fetch(
+    context: &AttemptContext,
+    candidate: &Candidate,
+    attempt: Attempt,
+    request: &dyn OneShot,
+) -> Result<Vec<Batch>, Failure> {
+    let ranges = batches(request, &candidate.provider);
+    if let [only] = ranges.as_slice() {
+        return Ok(vec![one(context, candidate, attempt, request, only.clone()).await?]);
+    }
+    stream::iter(ranges)
+        .map(|range| async {
+            let batch = one(context, candidate, attempt, request, range).await?;
+            // Another batch may fail, and the client may leave: the usage of this one is known now.
+            let meter = || batch.meter(request, &candidate.provider, &context.upstream_calls);
+            offload_if(batch.is_heavy(), meter).await;
+            Ok::<_, Failure>(batch)
+        })
+        .buffered(PARALLEL_BATCHES)
+        .try_collect()
+        .await
+}
+
+/// Reads the batches and writes the answer. For embeddings that use the cache, it returns the vectors instead.
+pub(crate) fn complete(
+    call: &mut Call,
+    candidate: &Candidate,
+    attempt: Attempt,
+    mut batches: Vec<Batch>,
+) -> Result<Answer, Failure> {
+    let Some(request) = call.context.request.one_shot() else {
+        return Err(Failure::new(FailureKind::BadRequest, "Not a one-shot request."));
+    };
+    if let Some(request) = request.embeddings().filter(|_| call.context.is_shared) {
+        let output = EmbeddingsOutput::read(&call.context, request, (candidate, attempt), batches)?;
+        return Ok(Answer::Vectors(Box::new(output)));
+    }
+    let calls = &*call.context.upstream_calls;
+    let mut answers = Batches { id: &call.context.id, batches: &mut batches, calls, attempt };
+    let out = request.write(&candidate.provider, &mut answers)?;
+    let permits = take_permits(&mut batches, &call.context);
+    let out = DocumentPermit::count(permits, out);
+    let billed = call.progress.end_attempt(candidate, attempt, AttemptOutcome::Served, OK);
+    call.finish_served(candidate, &billed);
+    Ok(Answer::Full(out))
+}
+
+async fn one(
+    context: &AttemptContext,
+    candidate: &Candidate,
+    attempt: Attempt,
+    request: &dyn OneShot,
+    range: Range<usize>,
+) -> Result<Batch, Failure> {
+    let clocks = context.clocks(candidate);
+    let (parts, size) = (range.len(), batch_size(request, range.clone()));
+    let (provider, target) = (&*candidate.provider, candidate.target());
+    let first = request.form(provider);
+    let mut form = first;
+    let (call, response) = loop {
+        let encode = || request.encode(provider, range.clone(), form, &target);
+        let http = context.step(&clocks, encode).await?;
+        let call = context.upstream_calls.begin(attempt, candidate, size);
+        match context.send(candidate, call, http, &clocks).await {
+            Ok(response) => break (call, response),
+            Err(failure) => {
+                form = request.next_form(provider, (first, form), &failure, &target).ok_or(failure)?;
+            }
+        }
+    };
+    if form != first {
+        request.learn_form(provider, form);
+    }
+    // Batches of one request hold their memory until all are there, so they do not wait for each other.
+    let is_only = parts == request.parts();
+    let expected_bytes = is_only.then(|| request.answer_bytes(parts));
+    let (body, permit) = context.collect(response.body, &clocks, expected_bytes).await?;
+    Ok(Batch { body, parts, call, permit: Some(permit) })
+}

@@ -1,0 +1,99 @@
+//! The one-shot surfaces beside embeddings that a provider may offer. The constructor of its adapter puts in what it has.
+
+use std::fmt;
+
+use gw_wire::failure::Failure;
+use gw_wire::request::rerank::{RerankReply, RerankRequest};
+use gw_wire::request::score::ScoreRequest;
+
+use crate::adapter::{HttpCall, Target};
+
+/// The form of a call, where servers of one dialect differ in the URL or in the names of members. Only the surface knows its
+/// meaning; the usual form is 0.
+pub type CallForm = u8;
+
+/// The one-shot surfaces of one provider; None: it does not offer the surface.
+#[derive(Debug, Default)]
+pub struct Surfaces {
+    /// The ranking of documents.
+    pub rerank: Option<Box<dyn Rerank>>,
+    /// The relevance of pairs of texts.
+    pub score: Option<Box<dyn Score>>,
+}
+
+/// The ranking of documents by a query.
+pub trait Rerank: Send + Sync + fmt::Debug {
+    /// The form in which the provider gets the call.
+    fn form(&self) -> CallForm {
+        CallForm::default()
+    }
+
+    /// The form in which the call is sent again after a failure. The first form comes first, then the last one.
+    fn next_form(&self, _: (CallForm, CallForm), _: &Failure, _: &Target<'_>) -> Option<CallForm> {
+        None
+    }
+
+    /// Notes that the provider answered a call in this form.
+    fn learn_form(&self, _: CallForm) {}
+
+    /// Encodes the call.
+    ///
+    /// # Errors
+    /// The dialect cannot express the request.
+    fn encode(
+        &self,
+        request: &RerankRequest,
+        form: CallForm,
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure>;
+
+    /// Reads a ranking of so many documents.
+    ///
+    /// # Errors
+    /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
+    fn decode(&self, body: &[u8], documents: usize) -> Result<RerankReply, Failure>;
+
+    /// Forgets what the provider's answers taught.
+    fn forget_learned(&self) {}
+}
+
+impl Surfaces {
+    /// Forgets what the provider's answers taught, because the configuration is read again.
+    pub fn forget_learned(&self) {
+        if let Some(rerank) = &self.rerank {
+            rerank.forget_learned();
+        }
+        if let Some(score) = &self.score {
+            score.forget_learned();
+        }
+    }
+}
+
+/// The relevance of pairs of texts.
+pub trait Score: Send + Sync + fmt::Debug {
+    /// The form in which the provider gets the call.
+    fn form(&self) -> CallForm;
+
+    /// The form in which the call is sent again after a failure. The first form comes first, then the last one.
+    fn next_form(
+        &self,
+        tried: (CallForm, CallForm),
+        failure: &Failure,
+        target: &Target<'_>,
+    ) -> Option<CallForm>;
+
+    /// Notes that the provider answered a call in this form.
+    fn learn_form(&self, form: CallForm);
+
+    /// Encodes the call.
+    fn encode(&self, request: &ScoreRequest, form: CallForm, target: &Target<'_>) -> HttpCall;
+
+    /// Reads a score for each of so many pairs.
+    ///
+    /// # Errors
+    /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
+    fn decode(&self, body: &[u8], pairs: usize) -> Result<RerankReply, Failure>;
+
+    /// Forgets what the provider's answers taught.
+    fn forget_learned(&self);
+}
