@@ -2,7 +2,9 @@
 
 from schemathesis import GenerationMode, hook
 
-CHAT, EMBED = "demo/chat", "demo/embed"
+CHAT, EMBED, RERANK = "demo/chat", "demo/embed", "demo/rerank"
+
+PAIRS = (("text_1", "text_2"), ("queries", "documents"), ("queries", "items"), ("data_1", "data_2"))
 
 
 def is_valid(case):
@@ -20,11 +22,13 @@ def plain(value):
     return value
 
 
-def demo_model(body, name):
+def demo_model(path, body, name):
     """The other models of the demo provider fail on purpose, and each is for one kind of request."""
     bare = str(name).removeprefix("demo/").split(":")[0]
-    if not str(name).startswith("demo/") and bare not in ("chat", "embed") and not bare.startswith("error-"):
+    if not str(name).startswith("demo/") and bare not in ("chat", "embed", "rerank") and not bare.startswith("error-"):
         return name
+    if path in ("/v1/rerank", "/v1/score"):
+        return RERANK
     return EMBED if "input" in body and "messages" not in body and "prompt" not in body else CHAT
 
 
@@ -50,6 +54,16 @@ def generation(path, body):
         body["messages"] = [said(message) for message in body["messages"]]
     if isinstance(body.get("dimensions"), int):
         body["dimensions"] = min(body["dimensions"], 16384)
+
+
+def pairs(body):
+    """One text for all pairs, or as many on either side, and one way to name them."""
+    named = [names for names in PAIRS if all(body.get(name) is not None for name in names)]
+    for name in {name for names in PAIRS for name in names} - set(named[0]):
+        body.pop(name, None)
+    first, second = named[0]
+    if isinstance(body[first], list) and (not isinstance(body[second], list) or len(body[first]) != len(body[second])):
+        body[first] = body[first][0]
 
 
 def key(method, body):
@@ -92,11 +106,13 @@ def before_call(context, case, kwargs):
     if isinstance(body, dict):
         body = dict(body)
         if "model" in body:
-            body["model"] = demo_model(body, body["model"])
+            body["model"] = demo_model(path, body, body["model"])
         if is_valid(case):
             body = plain(body)
             if path.startswith("/v1/") or path.endswith("/explain"):
                 generation(path, body)
+            if path == "/v1/score":
+                pairs(body)
             if path.startswith("/admin/v1/keys") or path.startswith("/admin/v1/teams"):
                 key(case.method.upper(), body)
         case.body = body

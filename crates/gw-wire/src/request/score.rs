@@ -55,6 +55,12 @@ pub fn parse_score(bytes: Bytes, limits: &RequestLimits) -> Result<ScoreRequest,
     let (one, other) = SIDES.into_iter().find(given).or(SIDES.into_iter().find(some)).unwrap_or(usual);
     let (first, first_bytes) = texts(one, fields.get(one), &members)?;
     let (second, second_bytes) = texts(other, fields.get(other), &members)?;
+    // Members of another pair are checked, too, so a client that mixes versions learns of its mistake.
+    for name in SIDES.into_iter().flat_map(|(one, other)| [one, other]) {
+        if name != one && name != other && fields.get(name).is_some() {
+            texts(name, fields.get(name), &members)?;
+        }
+    }
     if first.len() > 1 && first.len() != second.len() {
         let what = format!(
             "expected 1 or {} texts, as many as '{other}' has, but got {}.",

@@ -32,6 +32,7 @@ fn each_fault_has_its_code() {
         (r#"{"model":"a/r","text_1":1,"text_2":"x"}"#, "invalid_type"),
         (r#"{"model":"a/r","text_1":"q","text_2":["x",1]}"#, "invalid_type"),
         (r#"{"model":"a/r","text_1":["q","r"],"text_2":["x","y","z"]}"#, "invalid_value"),
+        (r#"{"model":"a/r","text_1":"q","text_2":"x","data_2":["",0]}"#, "invalid_type"),
         (r#"{"model":"a/r","text_1":"q","text_2":"x","stream":true}"#, "unsupported_value"),
     ] {
         assert_eq!(parse(body).unwrap_err().code, expected, "{body}");
