@@ -5,7 +5,7 @@ mod address;
 mod body;
 mod clock;
 mod dial;
-mod error;
+pub(crate) mod error;
 mod failures;
 mod gunzip;
 mod http1;

@@ -54,7 +54,12 @@ pricing = { official_input_per_m = 0.5, official_output_per_m = 1.5 }
     await card.getByRole("link", { name: "Its request" }).click();
     await page.getByRole("heading", { level: 1, name: /^Request req_/ }).waitFor();
     const id = page.url().split("/").at(-1);
-    const { body } = await call(gateway.origin, `/admin/v1/requests/${id}`);
+    // The row is written a moment after the answer.
+    let { body } = await call(gateway.origin, `/admin/v1/requests/${id}`);
+    for (const end = Date.now() + 30_000; body.status === undefined && Date.now() < end; ) {
+      await page.waitForTimeout(50);
+      ({ body } = await call(gateway.origin, `/admin/v1/requests/${id}`));
+    }
     assert.equal(body.status, "ok");
     assert.equal(body.model, MODEL);
     const cost = shown.match(/Cost \$([\d.]+)/)[1];

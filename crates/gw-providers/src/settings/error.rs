@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::client::ClientError;
+use crate::client::error::ClientError;
 
 /// A provider that cannot be built.
 #[derive(Debug, thiserror::Error)]
