@@ -21,21 +21,28 @@ pub struct Surfaces {
     pub score: Option<Box<dyn Score>>,
 }
 
-/// The ranking of documents by a query.
-pub trait Rerank: Send + Sync + fmt::Debug {
+/// The forms in which the servers of a surface get calls. A surface whose servers all get one form leaves out the methods.
+pub trait CallForms: Send + Sync {
     /// The form in which the provider gets the call.
     fn form(&self) -> CallForm {
         CallForm::default()
     }
 
-    /// The form in which the call is sent again after a failure. The first form comes first, then the last one.
+    /// The form in which the call is sent again after a failure that says that the provider does not know the last form. The first
+    /// form comes first, then the last one.
     fn next_form(&self, _: (CallForm, CallForm), _: &Failure, _: &Target<'_>) -> Option<CallForm> {
         None
     }
 
-    /// Notes that the provider answered a call in this form.
+    /// Notes that the provider answered a call in another form than the first.
     fn learn_form(&self, _: CallForm) {}
 
+    /// Forgets what the provider's answers taught.
+    fn forget_learned(&self) {}
+}
+
+/// The ranking of documents by a query.
+pub trait Rerank: CallForms + Send + Sync + fmt::Debug {
     /// Encodes the call.
     ///
     /// # Errors
@@ -52,9 +59,18 @@ pub trait Rerank: Send + Sync + fmt::Debug {
     /// # Errors
     /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
     fn decode(&self, body: &[u8], documents: usize) -> Result<RerankReply, Failure>;
+}
 
-    /// Forgets what the provider's answers taught.
-    fn forget_learned(&self) {}
+/// The relevance of pairs of texts.
+pub trait Score: CallForms + Send + Sync + fmt::Debug {
+    /// Encodes the call.
+    fn encode(&self, request: &ScoreRequest, form: CallForm, target: &Target<'_>) -> HttpCall;
+
+    /// Reads a score for each of so many pairs.
+    ///
+    /// # Errors
+    /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
+    fn decode(&self, body: &[u8], pairs: usize) -> Result<RerankReply, Failure>;
 }
 
 impl Surfaces {
@@ -67,33 +83,4 @@ impl Surfaces {
             score.forget_learned();
         }
     }
-}
-
-/// The relevance of pairs of texts.
-pub trait Score: Send + Sync + fmt::Debug {
-    /// The form in which the provider gets the call.
-    fn form(&self) -> CallForm;
-
-    /// The form in which the call is sent again after a failure. The first form comes first, then the last one.
-    fn next_form(
-        &self,
-        tried: (CallForm, CallForm),
-        failure: &Failure,
-        target: &Target<'_>,
-    ) -> Option<CallForm>;
-
-    /// Notes that the provider answered a call in this form.
-    fn learn_form(&self, form: CallForm);
-
-    /// Encodes the call.
-    fn encode(&self, request: &ScoreRequest, form: CallForm, target: &Target<'_>) -> HttpCall;
-
-    /// Reads a score for each of so many pairs.
-    ///
-    /// # Errors
-    /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
-    fn decode(&self, body: &[u8], pairs: usize) -> Result<RerankReply, Failure>;
-
-    /// Forgets what the provider's answers taught.
-    fn forget_learned(&self);
 }

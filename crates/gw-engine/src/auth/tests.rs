@@ -195,7 +195,8 @@ fn s_unknown_keys_are_503_and_known_ones_go_on_for_a_minute_when_the_store_is_aw
         Ok(_) => 200,
         Err(error) => error.status(),
     };
-    let mistyped = format!("{}x", &unknown[..unknown.len() - 1]);
+    let wrong_end = if unknown.ends_with('x') { 'y' } else { 'x' };
+    let mistyped = format!("{}{wrong_end}", &unknown[..unknown.len() - 1]);
     for (ago, of_known, of_unknown) in
         [(0, 200, 401), (5, 200, 401), (6, 200, 503), (60, 200, 503), (61, 503, 503)]
     {

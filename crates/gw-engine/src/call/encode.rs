@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use gw_providers::adapter::{Encoded, Target};
+use gw_providers::surfaces::{CallForm, CallForms};
 use gw_wire::dialects::{ClientDialect, NativeNeed};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::request::ChatRequest;
@@ -61,7 +62,8 @@ impl ValidatedRequest {
             Self::Completion(request) => adapter.completion(request, &part.share, &target),
             Self::OneShot(request) => {
                 let (provider, parts) = (&candidate.provider, 0..request.parts());
-                request.encode(provider, parts, request.form(provider), &target).map(Encoded::plain)
+                let form = request.forms(provider).map_or_else(CallForm::default, CallForms::form);
+                request.encode(provider, parts, form, &target).map(Encoded::plain)
             }
         }
     }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use gw_providers::adapter::{HttpCall, Target};
 use gw_providers::provider::Provider;
-use gw_providers::surfaces::CallForm;
+use gw_providers::surfaces::{CallForm, CallForms};
 use gw_wire::failure::Failure;
 use gw_wire::operation::PlainOperation;
 use gw_wire::request::{Body, EmbeddingsRequest, GuardedMember, References, Routing};
@@ -95,25 +95,10 @@ pub(crate) trait OneShot: fmt::Debug + Send + Sync {
     /// The missing capability.
     fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error>;
 
-    /// The form in which the provider gets the call, if servers of its dialect differ.
-    fn form(&self, _: &Provider) -> CallForm {
-        CallForm::default()
-    }
-
-    /// The form in which a call is sent again, because the failure says that the provider does not know the last form. The
-    /// first form comes first, then the last one.
-    fn next_form(
-        &self,
-        _: &Provider,
-        _: (CallForm, CallForm),
-        _: &Failure,
-        _: &Target<'_>,
-    ) -> Option<CallForm> {
+    /// The forms of its calls to this provider, if servers of the provider's dialect differ.
+    fn forms<'a>(&self, _: &'a Provider) -> Option<&'a dyn CallForms> {
         None
     }
-
-    /// Notes that the provider answered a call in another form than the first.
-    fn learn_form(&self, _: &Provider, _: CallForm) {}
 
     /// Encodes the call for these parts.
     ///

@@ -5,6 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use gw_providers::provider::Provider;
+use gw_providers::surfaces::{CallForm, CallForms};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::usage::Usage;
 
@@ -158,7 +159,8 @@ async fn one(
     let clocks = context.clocks(candidate);
     let (parts, size) = (range.len(), batch_size(request, range.clone()));
     let (provider, target) = (&*candidate.provider, candidate.target());
-    let first = request.form(provider);
+    let forms = request.forms(provider);
+    let first = forms.map_or_else(CallForm::default, CallForms::form);
     let mut form = first;
     let (call, response) = loop {
         let encode = || request.encode(provider, range.clone(), form, &target);
@@ -167,12 +169,13 @@ async fn one(
         match context.send(candidate, call, http, &clocks).await {
             Ok(response) => break (call, response),
             Err(failure) => {
-                form = request.next_form(provider, (first, form), &failure, &target).ok_or(failure)?;
+                let next = forms.and_then(|forms| forms.next_form((first, form), &failure, &target));
+                form = next.ok_or(failure)?;
             }
         }
     };
-    if form != first {
-        request.learn_form(provider, form);
+    if let Some(forms) = forms.filter(|_| form != first) {
+        forms.learn_form(form);
     }
     // Batches of one request hold their memory until all are there, so they do not wait for each other.
     let is_only = parts == request.parts();

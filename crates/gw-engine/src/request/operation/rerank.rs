@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use gw_providers::adapter::{HttpCall, Target};
 use gw_providers::provider::Provider;
-use gw_providers::surfaces::{CallForm, Rerank};
+use gw_providers::surfaces::{CallForm, CallForms, Rerank};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::operation::PlainOperation;
 use gw_wire::request::rerank::{RerankReply, RerankRequest};
@@ -54,24 +54,8 @@ impl OneShot for RerankRequest {
         Err(Error::new(Kind::UnsupportedModel, message))
     }
 
-    fn form(&self, provider: &Provider) -> CallForm {
-        of(provider).map_or_else(|_| CallForm::default(), Rerank::form)
-    }
-
-    fn next_form(
-        &self,
-        provider: &Provider,
-        tried: (CallForm, CallForm),
-        failure: &Failure,
-        target: &Target<'_>,
-    ) -> Option<CallForm> {
-        of(provider).ok()?.next_form(tried, failure, target)
-    }
-
-    fn learn_form(&self, provider: &Provider, form: CallForm) {
-        if let Ok(rerank) = of(provider) {
-            rerank.learn_form(form);
-        }
+    fn forms<'a>(&self, provider: &'a Provider) -> Option<&'a dyn CallForms> {
+        provider.surfaces().rerank.as_deref().map(|rerank| rerank as &dyn CallForms)
     }
 
     fn encode(

@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 use gw_providers::adapter::{HttpCall, Target};
 use gw_providers::provider::Provider;
-use gw_providers::surfaces::{CallForm, Score};
+use gw_providers::surfaces::{CallForm, CallForms, Score};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::operation::PlainOperation;
 use gw_wire::request::rerank::RerankReply;
@@ -50,24 +50,8 @@ impl OneShot for ScoreRequest {
         Err(Error::new(Kind::UnsupportedModel, message))
     }
 
-    fn form(&self, provider: &Provider) -> CallForm {
-        of(provider).map_or_else(|_| CallForm::default(), Score::form)
-    }
-
-    fn next_form(
-        &self,
-        provider: &Provider,
-        tried: (CallForm, CallForm),
-        failure: &Failure,
-        target: &Target<'_>,
-    ) -> Option<CallForm> {
-        of(provider).ok()?.next_form(tried, failure, target)
-    }
-
-    fn learn_form(&self, provider: &Provider, form: CallForm) {
-        if let Ok(score) = of(provider) {
-            score.learn_form(form);
-        }
+    fn forms<'a>(&self, provider: &'a Provider) -> Option<&'a dyn CallForms> {
+        provider.surfaces().score.as_deref().map(|score| score as &dyn CallForms)
     }
 
     fn encode(

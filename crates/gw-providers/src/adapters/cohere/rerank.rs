@@ -7,11 +7,13 @@ use gw_wire::request::rerank::{RerankReply, RerankRequest};
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::http_call::{JSON, post_json};
 use crate::adapters::openai::rerank;
-use crate::surfaces::{CallForm, Rerank};
+use crate::surfaces::{CallForm, CallForms, Rerank};
 
 /// Cohere's rerank.
 #[derive(Debug)]
 pub(super) struct CohereRerank;
+
+impl CallForms for CohereRerank {}
 
 impl Rerank for CohereRerank {
     fn encode(&self, request: &RerankRequest, _: CallForm, target: &Target<'_>) -> Result<HttpCall, Failure> {

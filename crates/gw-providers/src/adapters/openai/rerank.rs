@@ -18,7 +18,7 @@ use crate::adapters::counts::count;
 use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::http_call::{JSON, post_json};
 use crate::missing_model::names_model;
-use crate::surfaces::{CallForm, Rerank};
+use crate::surfaces::{CallForm, CallForms, Rerank};
 
 /// The URL stands beside `/v1`, and not below it.
 pub(super) const AT_ROOT: CallForm = 1;
@@ -41,7 +41,7 @@ impl OpenAiRerank {
     }
 }
 
-impl Rerank for OpenAiRerank {
+impl CallForms for OpenAiRerank {
     fn form(&self) -> CallForm {
         self.learned.load(Ordering::Relaxed)
     }
@@ -64,6 +64,12 @@ impl Rerank for OpenAiRerank {
         self.learned.store(form, Ordering::Relaxed);
     }
 
+    fn forget_learned(&self) {
+        self.learned.store(CallForm::default(), Ordering::Relaxed);
+    }
+}
+
+impl Rerank for OpenAiRerank {
     fn encode(
         &self,
         request: &RerankRequest,
@@ -87,10 +93,6 @@ impl Rerank for OpenAiRerank {
 
     fn decode(&self, body: &[u8], documents: usize) -> Result<RerankReply, Failure> {
         decode(body, documents)
-    }
-
-    fn forget_learned(&self) {
-        self.learned.store(CallForm::default(), Ordering::Relaxed);
     }
 }
 

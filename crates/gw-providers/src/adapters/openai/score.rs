@@ -12,13 +12,13 @@ use super::rerank::{AT_ROOT, decode, other_url};
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::failure::invalid;
 use crate::adapters::http_call::{JSON, post_json};
-use crate::surfaces::{CallForm, Score};
+use crate::surfaces::{CallForm, CallForms, Score};
 
 /// The scores of one provider, with the form that it answered last.
 #[derive(Debug, Default)]
 pub(super) struct OpenAiScore(AtomicU8);
 
-impl Score for OpenAiScore {
+impl CallForms for OpenAiScore {
     fn form(&self) -> CallForm {
         self.0.load(Ordering::Relaxed)
     }
@@ -36,6 +36,12 @@ impl Score for OpenAiScore {
         self.0.store(form, Ordering::Relaxed);
     }
 
+    fn forget_learned(&self) {
+        self.learn_form(CallForm::default());
+    }
+}
+
+impl Score for OpenAiScore {
     fn encode(&self, request: &ScoreRequest, form: CallForm, target: &Target<'_>) -> HttpCall {
         let mut out = Vec::with_capacity(request.body.bytes().len() + 128);
         let mut body = ObjectWriter::begin(&mut out);
@@ -49,10 +55,6 @@ impl Score for OpenAiScore {
     fn decode(&self, body: &[u8], pairs: usize) -> Result<RerankReply, Failure> {
         let reply = decode(body, pairs)?;
         if reply.results().len() == pairs { Ok(reply) } else { Err(invalid("a pair has no score")) }
-    }
-
-    fn forget_learned(&self) {
-        self.learn_form(CallForm::default());
     }
 }
 
