@@ -1,3 +1,5 @@
+//! Charges of a usage by its prices.
+
 use gw_wire::usage::{Units, small};
 use proptest::prelude::*;
 
