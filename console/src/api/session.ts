@@ -52,7 +52,9 @@ export function useSignIn() {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: prove,
-    onSuccess: (session) => {
+    onSuccess: async (session) => {
+      // An answer that is still under way was asked for without the new session, and must not replace it.
+      await queries.cancelQueries();
       forgetAnswers(queries);
       queries.setQueryData(sessionQuery.queryKey, session);
     },

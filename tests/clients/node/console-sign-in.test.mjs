@@ -50,6 +50,34 @@ describe("the sign-in of the console", () => {
     await context.close();
   });
 
+  it("stays signed in by a link though an earlier look at the session answers later", async () => {
+    const made = await fetch(`${gateway.origin}/auth/links`, {
+      method: "POST",
+      headers: JSON_BODY,
+      body: JSON.stringify({ key: ADMIN }),
+    });
+    const { token } = await made.json();
+    const { context, page } = await openPage(browser, gateway.origin);
+    const signedIn = page.waitForResponse((response) => response.url().endsWith("/auth/link"));
+    let late;
+    await page.route("**/auth/session", async (route) => {
+      if (late) return route.continue();
+      // The answer is made before the sign-in, and arrives after it. The page may have given it up by then.
+      late = (async () => {
+        const response = await route.fetch();
+        await signedIn;
+        await route.fulfill({ response }).catch(() => {});
+      })();
+      return late;
+    });
+    await page.goto(`${gateway.origin}/ui/#token=${token}`);
+    await signedIn;
+    await late;
+    await page.getByRole("navigation").first().getByRole("link", { name: "Playground", exact: true }).click();
+    await page.getByRole("heading", { level: 1, name: "Playground" }).waitFor();
+    await context.close();
+  });
+
   it("tells why a key is refused, in the API's own words", async () => {
     const { context, page } = await openPage(browser, gateway.origin);
     await page.goto(`${gateway.origin}/ui/`);
