@@ -39,7 +39,7 @@ const GROUPS: NavGroup[] = [
     label: "Use",
     items: [
       { to: "/models", label: "Models", callsV1: true },
-      // Beside the management listener, its page says why there is none.
+      // At the management listener the page only explains why the playground is not available.
       { to: "/playground", label: "Playground", needs: "generate" },
       { to: "/clients", label: "Client set-up" },
       { to: "/reference", label: "API reference" },

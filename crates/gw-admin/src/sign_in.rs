@@ -221,8 +221,8 @@ fn now() -> i64 {
     gw_wire::calendar::unix_seconds()
 }
 
-/// Whether a text has the form of a session's id. Nobody can guess one of 256 random bits, so a request with such a text is no guess: its
-/// session has ended.
+/// Whether a text has the form of a session's id. An id has 256 random bits and cannot be guessed. So an unknown text of this form counts
+/// as an ended session, not as a wrong key.
 #[must_use]
 pub fn is_session_id(text: &str) -> bool {
     text.len() == ID_BYTES && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))

@@ -12,7 +12,7 @@ pub(crate) const EVENTS: usize = 100;
 pub(crate) const PACE: Duration = Duration::from_millis(4);
 /// Number of bytes at the start and at the end of a body by which the upstream distinguishes requests.
 const EDGE: usize = 1 << 10;
-/// The most connections that wait to be accepted: a gateway under thousands of clients opens as many at once.
+/// The most connections that wait to be accepted. A gateway with thousands of clients opens thousands of connections at once.
 const BACKLOG: u32 = 4096;
 /// Number of values of one embedding.
 const DIMENSIONS: usize = 1536;

@@ -118,8 +118,9 @@ impl Call {
         self.progress.settlement.finish(&Outcome::Failed(error));
     }
 
-    /// Ends the call with an answer that another call brought.
-    pub(crate) fn finish_cached(&mut self, stored: &Stored, is_fallback: bool) {
+    /// Ends the call with an answer that another call brought. `warnings` are those of this answer alone.
+    pub(crate) fn finish_cached(&mut self, stored: &Stored, is_fallback: bool, warnings: &[&'static str]) {
+        self.progress.warnings.extend(warnings.iter().map(|warning| Cow::Borrowed(*warning)));
         self.note_warnings();
         self.progress.settlement.finish(&Outcome::Cached { stored, is_fallback });
     }
@@ -129,6 +130,19 @@ impl Call {
         self.progress.end_attempt(candidate, attempt, AttemptOutcome::Interrupted, status);
         self.note_warnings();
         self.progress.settlement.finish(&Outcome::Interrupted(status));
+    }
+
+    /// As [`Self::interrupt`], and returns the `gateway` object for the client's error event. The request log has its warnings.
+    pub(crate) fn interrupt_told(
+        &mut self,
+        candidate: &Candidate,
+        attempt: Attempt,
+        status: &'static str,
+    ) -> GatewayMeta {
+        self.progress.end_attempt(candidate, attempt, AttemptOutcome::Interrupted, status);
+        let gateway = self.meta(candidate, true);
+        self.progress.settlement.finish(&Outcome::Interrupted(status));
+        gateway
     }
 
     /// The `gateway` object of a call that failed: it names the candidate of the last attempt. None = nothing was tried.

@@ -84,7 +84,10 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
             match planner.consider(model, group, &candidates) {
                 Ok(candidate) => candidates.extend(candidate),
                 Err(error) => {
-                    excluded.push((Arc::clone(&model.id), error.message.clone()));
+                    // A fallback may name a model again.
+                    if !excluded.iter().any(|(id, _)| *id == model.id) {
+                        excluded.push((Arc::clone(&model.id), error.message.clone()));
+                    }
                     // The reason of a model that the key may not use would tell the client that the model exists.
                     if caller.may_use(model) {
                         refused.get_or_insert(error);

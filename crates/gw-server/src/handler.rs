@@ -247,7 +247,7 @@ where
     }
     match (route.endpoint(), caller) {
         (Endpoint::Probe(page), _) => Ok(page(&state, record.listener)),
-        (Endpoint::Page(page), _) => Ok(page(&state)),
+        (Endpoint::Page(page), _) => Ok(page(&state, parts)),
         (Endpoint::Root, _) => Ok(ops::root(&state, record.listener, &parts.headers)),
         (Endpoint::Console, _) => state.console.answer(parts),
         (Endpoint::SignIn(action), _) => {

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use bytes::Bytes;
 use gw_engine::error::{Error, Kind, Result};
 use http::header::{CACHE_CONTROL, VARY};
+use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::OPENAPI_JSON;
@@ -92,33 +93,42 @@ pub(crate) fn configuration(state: &ServerState) -> Result<GatewayReply> {
 }
 
 /// `GET /openapi.json`: the API description for programs.
-pub(crate) fn openapi(_: &ServerState) -> GatewayReply {
+pub(crate) fn openapi(_: &ServerState, _: &Parts) -> GatewayReply {
     HttpReply::json(OPENAPI_JSON)
 }
 
-/// The way from the list to the reference of the console.
-const CONSOLE_LINK: &str = "<p><a href=\"ui/reference\">API reference in the console</a>: members, types and examples, and you can try \
-    each call.</p>";
-
-/// `GET /docs`: the API description as a web page without scripts. It is rendered once.
-pub(crate) fn docs(state: &ServerState) -> GatewayReply {
-    static PAGE: OnceLock<Bytes> = OnceLock::new();
-    let page = PAGE.get_or_init(|| render_docs(OPENAPI_JSON, state.console.is_built()).into()).clone();
-    HttpReply::full(StatusCode::OK, HTML, page)
+/// `GET /docs`: the API description as a web page without scripts. It is rendered once for each of its addresses.
+pub(crate) fn docs(state: &ServerState, parts: &Parts) -> GatewayReply {
+    static PAGES: [OnceLock<Bytes>; 2] = [const { OnceLock::new() }; 2];
+    let to_siblings = beside(parts.uri.path());
+    let [at_docs, below_docs] = &PAGES;
+    let page = if to_siblings.is_empty() { at_docs } else { below_docs };
+    let page = page.get_or_init(|| render_docs(OPENAPI_JSON, state.console.is_built(), to_siblings).into());
+    HttpReply::full(StatusCode::OK, HTML, page.clone())
 }
 
-/// Every address is relative, because a proxy may serve the gateway below a prefix.
-fn render_docs(document: &str, has_console: bool) -> String {
+/// Leads from a page to the addresses beside it. A page also answers at its address with a slash at the end.
+pub(crate) fn beside(path: &str) -> &'static str {
+    if path.ends_with('/') { "../" } else { "" }
+}
+
+/// Every address is relative, because a proxy may serve the gateway below a prefix. `to_siblings` is put before each.
+fn render_docs(document: &str, has_console: bool, to_siblings: &str) -> String {
     let document: serde_json::Value = serde_json::from_str(document).unwrap_or_default();
     let text = |value: Option<&serde_json::Value>| escape(value.and_then(|v| v.as_str()).unwrap_or(""));
     let title = text(document.pointer("/info/title"));
+    let reference =
+        "API reference in the console</a>: members, types and examples, and you can try each call.</p>";
+    let console = match has_console {
+        true => format!("<p><a href=\"{to_siblings}ui/reference\">{reference}"),
+        false => String::new(),
+    };
     let mut page = format!(
         "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\"><meta name=\"color-scheme\" content=\"light dark\">\
          <title>{title}</title></head><body><main><h1>{title}</h1><p>{}</p>\
-         {}<p>For programs: <a href=\"openapi.json\">openapi.json</a></p>",
+         {console}<p>For programs: <a href=\"{to_siblings}openapi.json\">openapi.json</a></p>",
         text(document.pointer("/info/description")),
-        if has_console { CONSOLE_LINK } else { "" }
     );
     let paths = document.get("paths").and_then(|paths| paths.as_object());
     for (path, item) in paths.into_iter().flatten() {
@@ -166,6 +176,7 @@ mod tests {
             r#"{"info":{"title":"A & <B>"},"paths":{"/v1/models/{id}":{"parameters":[],
             "get":{"summary":"One model","responses":{"200":{"description":"The entry"}}}}}}"#,
             true,
+            "",
         );
         for part in [
             "A &amp; &lt;B&gt;",
@@ -173,11 +184,14 @@ mod tests {
             "One model",
             "<code>200</code> The entry",
             "href=\"ui/reference\"",
+            "href=\"openapi.json\"",
         ] {
             assert!(page.contains(part), "{part}: {page}");
         }
         assert!(!page.contains("script") && !page.contains("style"));
-        let without = render_docs("not json", false);
+        let below = render_docs("{}", true, beside("/docs/"));
+        assert!(below.contains("href=\"../ui/reference\"") && below.contains("href=\"../openapi.json\""));
+        let without = render_docs("not json", false, "");
         assert!(without.ends_with("</html>") && !without.contains("ui/reference"));
         for page in [page, without] {
             assert!(!page.contains("href=\"/"), "an address is not relative: {page}");

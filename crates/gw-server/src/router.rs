@@ -8,6 +8,7 @@ use gw_engine::settings::Role;
 use gw_wire::operation::{Operation, PlainOperation};
 use gw_wire::percent::decode;
 use http::Method;
+use http::request::Parts;
 
 use crate::admin::{self, AdminCall};
 use crate::catalogue::{self, CatalogueCall};
@@ -96,7 +97,7 @@ pub(crate) enum Endpoint {
     /// A page without a key that every listener serves.
     Probe(fn(&ServerState, Listener) -> GatewayReply),
     /// A page without a key that the public listener of two does not serve.
-    Page(fn(&ServerState) -> GatewayReply),
+    Page(fn(&ServerState, &Parts) -> GatewayReply),
     /// `GET /`: the URLs of the listener, or the console for a browser.
     Root,
     /// The web console.
@@ -300,7 +301,7 @@ fn find_row(path: &str, listener: Listener) -> Option<RouteMatch<'_>> {
     })
 }
 
-/// The URL that another name stands for.
+/// The URL of which `path` is an alias.
 fn of_alias(path: &str) -> Option<&'static str> {
     let mut rows = PlainOperation::ALL.iter().map(|operation| operation.row());
     let operation = rows.find(|row| row.aliases.contains(&path)).map(|row| row.path);

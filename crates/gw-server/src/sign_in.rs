@@ -17,7 +17,7 @@ use http_body::Body;
 
 use crate::admin;
 use crate::listener::Listener;
-use crate::ops::escape;
+use crate::ops::{beside, escape};
 use crate::response::{GatewayReply, HTML, HttpReply};
 use crate::session_report;
 use crate::state::ServerState;
@@ -131,19 +131,22 @@ async fn session(call: &SignInCall<'_>) -> Result<GatewayReply> {
     let mut reply = if accepted.any(|value| value.contains("application/json")) {
         HttpReply::json(session_report::write(call, session.as_ref()))
     } else {
-        page(session.as_ref())
+        page(session.as_ref(), beside(call.parts.uri.path()))
     };
     reply.headers.append(VARY, HeaderValue::from_static("accept"));
     Ok(reply)
 }
 
-fn page(session: Option<&LiveSession>) -> GatewayReply {
+/// `to_siblings` leads from the page's address to its siblings.
+fn page(session: Option<&LiveSession>, to_siblings: &str) -> GatewayReply {
     match session {
         Some(LiveSession { caller, .. }) => {
             let (name, role) = (escape(caller.key_name()), caller.role().as_str());
             html(&format!("<p>Signed in as <strong>{name}</strong> ({role}).</p>"), None)
         }
-        None => html("<p>You are not signed in. <a href=\"/auth/login\">Sign in</a></p>", None),
+        None => {
+            html(&format!("<p>You are not signed in. <a href=\"{to_siblings}login\">Sign in</a></p>"), None)
+        }
     }
 }
 
@@ -236,8 +239,9 @@ impl SignInCall<'_> {
 /// The caller of a request with a session instead of a key. None: the request has no session.
 ///
 /// # Errors
-/// `cross_site_request` for a request that no page of the gateway has sent; `invalid_api_key` for a session that has ended. A cookie that
-/// no session can have counts as a wrong key of its address. The pages of an ended session may go on asking.
+/// `cross_site_request` for a request that no page of the gateway has sent; `invalid_api_key` for a session that has ended. A cookie
+/// without the form of a session's id counts as a wrong key of its address. An ended session does not count, because its open pages keep
+/// sending requests.
 pub(crate) async fn caller_of_session(
     state: &ServerState,
     parts: &Parts,

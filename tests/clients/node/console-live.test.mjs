@@ -63,7 +63,7 @@ describe("the live tail", () => {
     const took = (performance.now() - begun) / 1000;
     assert.deepEqual([...new Set(answers.map((answer) => answer.status))], [200]);
 
-    // The newest request ends at the top, and the page keeps so many rows.
+    // The page keeps the newest 500 rows, all of them of this load.
     const table = page.getByRole("table", { name: "Requests" });
     const ids = new Set(answers.map((answer) => answer.id));
     await page.waitForFunction((rows) => Number(document.querySelector("table")?.getAttribute("aria-rowcount")) === rows, MOST_ROWS + 1);

@@ -3,6 +3,7 @@
 import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before, describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { startBrowser } from "./browser.mjs";
 import { HOLDER, call, openPage, signIn, startConsole } from "./console-browser.mjs";
 
@@ -24,7 +25,7 @@ const CORPUS = [
   `<form action="javascript:window.ran=1"><button autofocus>x</button></form>`,
 ];
 
-/** An upstream that says the last message of the user again, as an answer with a tool. Its other model fails with the markup whose number it is asked for. */
+/** An upstream that says the last message of the user again, as an answer with a tool. The model `fails` answers 400. Its message is the text of the corpus whose number the user sent. */
 async function echoingUpstream() {
   const server = createServer(async (request, response) => {
     const parts = [];
@@ -106,11 +107,12 @@ features = ["streaming"]
     });
     await answer.text();
     const id = answer.headers.get("x-request-id");
-    while ((await call(gateway.origin, `/admin/v1/requests/${id}`)).status !== 200);
+    // The row is written a moment after the answer.
+    while ((await call(gateway.origin, `/admin/v1/requests/${id}`)).status !== 200) await delay(20);
     return id;
   }
 
-  /** What no page may have done. */
+  /** Checks that no markup ran or became an element. */
   async function clean(page, faults, where) {
     assert.equal(await page.evaluate(() => window.ran), undefined, where);
     assert.deepEqual(faults, [], where);
@@ -128,14 +130,17 @@ features = ["streaming"]
       ids.push([await hostileChat("echo/answers", text), await hostileChat("echo/fails", text, String(number)), await hostileChat(text, text)]);
       const named = await call(origin, "/admin/v1/keys", { body: { name: text, metadata: { note: text } } });
       assert.equal(named.status, 201, JSON.stringify(named.body));
-      await call(origin, `/admin/v1/config/aliases/${encodeURIComponent(text)}`, { method: "PUT", body: { targets: ["echo/answers"] } });
+      // A name of an alias has no blanks.
+      const alias = encodeURIComponent(text.replaceAll(/\s/g, "/"));
+      const put = await call(origin, `/admin/v1/config/aliases/${alias}`, { method: "PUT", body: { targets: ["echo/answers"] } });
+      assert.equal(put.status, 201, JSON.stringify(put.body));
     }
     const { context, page, faults } = await openPage(browser, origin);
     await signIn(page, origin);
     const keys = (await call(origin, "/admin/v1/keys?limit=1000")).body.data.filter((key) => CORPUS.includes(key.name));
     assert.equal(keys.length, CORPUS.length);
     const tabs = ["", "?by=key", "requests", "models", "playground", "clients", "me", "keys", "keys?tab=teams", "providers", "guards", "guards?tab=sessions", "cache", "configuration", "configuration?tab=history", "audit"];
-    const places = [...tabs, ...ids.map((three, number) => `requests/${three[number % 3]}`), ...keys.slice(0, 3).map((key) => `keys/${key.id}`)];
+    const places = [...tabs, ...ids.flat().map((id) => `requests/${id}`), ...keys.slice(0, 3).map((key) => `keys/${key.id}`)];
     for (const place of places) {
       await page.goto(`${origin}/ui/${place}`);
       await settle(page);

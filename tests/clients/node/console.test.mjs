@@ -5,6 +5,7 @@ import assert from "node:assert/strict";
 import { existsSync, readFileSync } from "node:fs";
 import { extname, join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
 import { createRequire } from "node:module";
 import { startBrowser } from "./browser.mjs";
 import { startGateway } from "./gateway.mjs";
@@ -110,7 +111,7 @@ describe("the console", () => {
   async function logged(answer) {
     const id = answer.headers.get("x-request-id");
     // The time limit of the test ends it.
-    while (!(await call(KEYS.admin, `/admin/v1/requests/${id}`)).ok);
+    while (!(await call(KEYS.admin, `/admin/v1/requests/${id}`)).ok) await delay(20);
     return id;
   }
 

@@ -42,7 +42,7 @@ export function RouteTaken({ request }: { request: RequestDetail }) {
   );
 }
 
-/** A request without a choice: the attempts are all that there is to tell. */
+/** A request without a choice. It shows only its attempts. */
 function OnlyCandidate({ request }: { request: RequestDetail }) {
   const steps = (request.attempts ?? []).map((attempt, index) => ({
     number: index + 1,

@@ -20,11 +20,13 @@ const PLACES: Record<Candidate["tier"], string> = {
 /** How a candidate came into the plan. */
 export const originWords = (origin: Candidate["origin"]): string => ORIGINS[origin] ?? origin;
 
-/** What a candidate's place was made by. */
+/** The reason for a candidate's place. */
 export const placeWords = (tier: Candidate["tier"]): string => PLACES[tier] ?? tier;
 
-/** What became of a candidate. */
+/** The outcome of a candidate. */
 export function outcomeWords(outcome: string): string {
   if (outcome === "answered") return "answered";
-  return outcome === "not_asked" ? "not asked, because the request had ended" : `failed: ${outcome}`;
+  if (outcome === "not_asked") return "not asked";
+  if (outcome === "cancelled") return "cancelled: another candidate was faster";
+  return `failed: ${outcome}`;
 }

@@ -66,7 +66,7 @@ impl<'a> CandidateObject<'a> {
     }
 }
 
-/// The warnings of a request. A missing price stands in the row itself.
+/// The warnings of a request. `price_unknown` is added from the row's own mark.
 pub(super) fn warnings(entry: &Entry) -> Vec<&str> {
     let noted = entry.decision.iter().flat_map(|decision| &decision.warnings).map(String::as_str);
     let mut warnings: Vec<&str> = noted.collect();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn each_candidate_tells_what_became_of_it() {
+    fn each_candidate_has_its_outcome() {
         let excluded = ExcludedModel { model: "e".to_owned(), reason: "It takes no images.".to_owned() };
         let candidates = vec![
             ranked("a", 0, "able"),

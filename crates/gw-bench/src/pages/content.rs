@@ -1,4 +1,4 @@
-//! What a large store holds: rows, payloads, keys, teams and the audit log.
+//! The content of a large store: rows, payloads, keys, teams and the audit log.
 
 use std::fmt;
 
@@ -111,7 +111,7 @@ impl Content {
     }
 }
 
-/// Makes a row one of a request that failed: mostly at the upstream, and rarely with a code of its own.
+/// Turns a row into a failed request. Most have `upstream_error`; a few have a rare code.
 fn fail(row: &mut Entry, n: u64) {
     let status = match n % 1_000_000 {
         150 => "upstream_quota_exceeded",
@@ -161,7 +161,7 @@ pub(super) async fn fill(store: &Store, content: &Content) -> Result<()> {
         let payloads: Vec<Payload> = (first..last).map(|n| payload(content, n)).collect();
         store.keep_payloads(&payloads).await?;
     }
-    // A gateway that ran meanwhile would have done it, a day at a time.
+    // A running gateway would have added up these days.
     store.roll_up(content.end / 1000 - 24 * 3600).await?;
     Ok(())
 }

@@ -26,8 +26,10 @@ use crate::request::context::RequestContext;
 const MAX_TEXT_CHARS: usize = 256;
 /// Attempts of which the ledger keeps the upstream's reason. Each reason may have 2 KiB.
 const MAX_REASONS: usize = 8;
-/// Candidates, excluded models and warnings that the ledger keeps of a request, each.
+/// Candidates and excluded models that the ledger keeps of a request, each.
 const MAX_CHOICES: usize = 16;
+/// Warnings that the ledger keeps of a request: those of a body, and a few of the answer.
+const MAX_WARNINGS: usize = 40;
 
 /// The line of one call.
 #[derive(Debug)]
@@ -83,17 +85,17 @@ impl LedgerLine {
         }
     }
 
-    /// Notes how the plan was made. The candidates are those of the plan, which has lost none yet.
+    /// Records the order of the candidates and the excluded models. Called before any candidate is removed from the plan.
     fn note_choice(&mut self, plan: &Plan, choice: &Choice) {
         let group = |id: &Arc<str>| plan.candidates.iter().find(|candidate| candidate.model.id == *id);
         let ranked = |(id, tier): &(Arc<str>, Tier)| RankedModel {
-            model: clipped(id),
+            model: id.to_string(),
             group: group(id).map_or(0, |candidate| candidate.group.into()),
             tier: tier.as_str().to_owned(),
         };
         let excluded = |(id, reason): &(Arc<str>, Cow<'static, str>)| ExcludedModel {
-            model: clipped(id),
-            reason: clipped(reason),
+            model: id.to_string(),
+            reason: reason.to_string(),
         };
         let decision = self.entry.decision.get_or_insert_default();
         let left_out = choice.order.len().saturating_sub(MAX_CHOICES)
@@ -104,10 +106,13 @@ impl LedgerLine {
         decision.bound();
     }
 
-    /// Notes the warnings of the answer.
+    /// Notes more warnings of the answer. `left_out` counts those beyond the bound.
     pub(crate) fn note_warnings(&mut self, warnings: &[Cow<'static, str>]) {
-        let kept = warnings.iter().take(MAX_CHOICES).map(|warning| clipped(warning));
-        self.entry.decision.get_or_insert_default().warnings = kept.collect();
+        let decision = self.entry.decision.get_or_insert_default();
+        let room = MAX_WARNINGS.saturating_sub(decision.warnings.len());
+        decision.warnings.extend(warnings.iter().take(room).map(|warning| warning.to_string()));
+        let left_out = warnings.len().saturating_sub(room);
+        decision.left_out = decision.left_out.saturating_add(u64::try_from(left_out).unwrap_or(u64::MAX));
     }
 
     /// Notes that an attempt begins. The first attempt puts the line into the journal with the cost of its prompts,

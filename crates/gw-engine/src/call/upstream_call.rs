@@ -333,7 +333,7 @@ impl UpstreamCalls {
         }
     }
 
-    /// Updates what has been seen of a call's answer.
+    /// Records the usage that the upstream reported and the bytes of the answer so far.
     pub(crate) fn observe(
         &self,
         UpstreamCallId(call): UpstreamCallId,
@@ -347,12 +347,12 @@ impl UpstreamCalls {
         }
     }
 
-    /// The usage of a call by now.
+    /// The usage of a call so far.
     pub(crate) fn usage_of(&self, UpstreamCallId(call): UpstreamCallId) -> Usage {
         self.records.lock().calls.get(call).and_then(UpstreamCall::usage).unwrap_or_default()
     }
 
-    /// Has the journal note what the upstreams have told before their first content.
+    /// Marks that an upstream reported usage before its first content, so that the journal records it.
     pub(crate) fn tell_early(&self) {
         self.has_told.store(true, Ordering::Relaxed);
     }

@@ -95,7 +95,7 @@ pub(crate) struct Plan {
     pub(crate) choice: Option<Box<Choice>>,
 }
 
-/// What a plan does not tell by itself: where each candidate stands, and the models that cannot serve the request.
+/// The reasons for a plan, for the request log: the tier of each candidate, and the models that cannot serve the request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Choice {
     /// The tiers of the candidates as they were ordered. Empty: there was one candidate.

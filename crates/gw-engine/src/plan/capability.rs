@@ -109,7 +109,7 @@ fn within_max_tools(id: &str, max_tools: Option<usize>, count: usize) -> Result<
     Err(Error { code: Some("array_above_max_length".into()), ..Error::new(Kind::Invalid, message) })
 }
 
-/// Checks that the model is not one that only serves an operation without text. `work` is what the client wants of it.
+/// Refuses a model that generates no text, such as an embedding model. `work` completes the message: "cannot {work}".
 fn writes_text(model: &Model, work: &str) -> Result<()> {
     match model.only_category() {
         Some(category) => {

@@ -370,12 +370,12 @@ impl EventStream {
     }
 
     /// Settles a stream that is ended from outside. The client gets `kind`; the ledger and the log get `code`.
-    fn finish_from_outside(&mut self, kind: Kind, code: &'static str) {
+    fn finish_from_outside(&mut self, kind: Kind, code: &'static str) -> Option<GatewayMeta> {
         match &mut self.state {
             StreamState::Streaming(call, stream) => {
                 stream.cancel();
                 stream.observe(&call.context.upstream_calls);
-                call.interrupt(&stream.candidate, stream.attempt, code);
+                return Some(call.interrupt_told(&stream.candidate, stream.attempt, code));
             }
             // A call that is dropped is settled as disconnected.
             StreamState::Waiting(_, log)
@@ -394,6 +394,7 @@ impl EventStream {
             | StreamState::Background(_)
             | StreamState::Over => {}
         }
+        None
     }
 
     fn poll_state(&mut self, cx: &mut TaskContext<'_>) -> Polled {

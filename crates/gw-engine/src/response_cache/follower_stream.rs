@@ -132,7 +132,7 @@ impl FollowerStream {
             if self.begun || !done.is_whole {
                 return self.broken(&gone());
             }
-            self.finish_joined(done);
+            self.finish_joined(done, warnings);
             return rendered::replayed(&reply_context, answer, warnings)
                 .map_or_else(|error| self.broken(&error), Bytes::from);
         }
@@ -147,7 +147,7 @@ impl FollowerStream {
         };
         match end {
             Ok(end) => {
-                self.finish_joined(done);
+                self.finish_joined(done, warnings);
                 end
             }
             Err(fault) => self.broken(&fault.error()),
@@ -155,10 +155,10 @@ impl FollowerStream {
     }
 
     /// Settles the call of a request that got another request's answer.
-    fn finish_joined(&mut self, done: &SharedAnswer) {
+    fn finish_joined(&mut self, done: &SharedAnswer, warnings: &[&'static str]) {
         if let ReaderRole::Joined(call) = &mut self.role {
             self.caching.cache.count(Outcome::Coalesced(&done.answer));
-            call.finish_cached(&done.answer, done.fallback_used);
+            call.finish_cached(&done.answer, done.fallback_used, warnings);
         }
     }
 

@@ -73,7 +73,7 @@ impl ReadyLeader {
                 caching.cache.look(&wanted.key, wanted.directives.max_age, now_ms()).await
         {
             caching.cache.count(Outcome::Hit(&stored));
-            call.finish_cached(&stored, false);
+            call.finish_cached(&stored, false, &[]);
             return Ok(Arc::new(SharedAnswer::kept(stored, false)));
         }
         // Nothing has been paid for yet.
@@ -91,7 +91,7 @@ impl ReadyLeader {
         };
         if let Some(SimilarAnswer { stored, similarity }) = nearest {
             caching.cache.count(Outcome::Similar(&stored));
-            call.finish_cached(&stored, false);
+            call.finish_cached(&stored, false, &[]);
             return Ok(Arc::new(SharedAnswer {
                 similarity: Some(similarity),
                 ..SharedAnswer::kept(stored, false)
@@ -199,7 +199,7 @@ impl AnswerWriter {
             return Err(SharedFailure::of(error));
         };
         self.caching.cache.count(Outcome::Stale(&stored));
-        call.finish_cached(&stored, false);
+        call.finish_cached(&stored, false, &[]);
         Ok(Arc::new(SharedAnswer::kept(stored, true)))
     }
 

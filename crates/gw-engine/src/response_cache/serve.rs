@@ -47,7 +47,7 @@ pub(crate) async fn run(
         match caching.cache.look(&wanted.key, wanted.directives.max_age, now_ms()).await {
             Found::Fresh(stored) => {
                 caching.cache.count(Outcome::Hit(&stored));
-                call.finish_cached(&stored, false);
+                call.finish_cached(&stored, false, &[]);
                 return reply(&reply_context, &stored, "HIT", &[]).await;
             }
             Found::Stale(stored) => stale = Some(stored),
@@ -147,7 +147,7 @@ async fn joined(
     };
     if let Some(mut call) = call {
         caching.cache.count(Outcome::Coalesced(answer));
-        call.finish_cached(answer, done.fallback_used);
+        call.finish_cached(answer, done.fallback_used, warnings);
     }
     reply(&reply_context.of(done), answer, what, warnings).await
 }

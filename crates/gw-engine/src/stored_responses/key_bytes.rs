@@ -11,7 +11,7 @@ use crate::clock;
 #[derive(Debug, Default)]
 pub(super) struct KeyBytes(Mutex<HashMap<String, (u64, Instant)>>);
 
-/// The time for which a number is believed. Other replicas write, too.
+/// The time after which a number is read again, because other replicas also write.
 const BELIEVED: Duration = Duration::from_secs(30);
 /// The keys whose numbers are kept.
 const MAX_KEYS: usize = 10_000;
@@ -36,7 +36,7 @@ impl KeyBytes {
         }
     }
 
-    /// Has the number read again: the key deletes.
+    /// Forgets the number after a deletion, so that it is read again.
     pub(super) fn forget(&self, owner: &str) {
         self.0.lock().remove(owner);
     }

@@ -1,4 +1,4 @@
-//! The lease of a response that runs in the background: other processes see that its own still makes it.
+//! The lease of a response in the background. While a process renews it, other processes know that the response still runs.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use crate::clock::unix_seconds;
 pub(super) const LEASE: Duration = Duration::from_secs(60);
 /// The time between two reports. A lease outlives three reports that do not arrive.
 const RENEW_EVERY: Duration = Duration::from_secs(15);
+
 /// The claim of this process to make a response.
 #[derive(Debug)]
 pub(crate) struct Lease {

@@ -44,8 +44,7 @@ pub(crate) fn missing(id: &str) -> Error {
 pub enum ResponseWrite {
     /// The response begins to run in the background. It is inserted.
     Begin,
-    /// The response has ended in the background. It replaces the one that runs, or changes nothing if that one does not run
-    /// any more.
+    /// The response has ended in the background. It replaces the running response. If that response has already ended, nothing changes.
     Finish,
     /// The response has its answer. It is inserted, or replaces the one of its id.
     Save,

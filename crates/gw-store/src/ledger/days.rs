@@ -60,7 +60,7 @@ async fn read_until(connection: &mut SqliteConnection) -> sqlx::Result<i64> {
     sqlx::query("SELECT until FROM usage_rollup").fetch_one(connection).await?.try_get(0)
 }
 
-/// Adds up a day. Its surfaces are known if the sums by session still have all of its requests: they are forgotten with the rows.
+/// Adds up a day. Its surfaces are known only while the sums by session are complete. These are deleted together with the rows of the log.
 async fn add_day(connection: &mut SqliteConnection, day: i64) -> sqlx::Result<()> {
     const COUNT: &str = "SELECT (SELECT coalesce(sum(requests), 0) FROM usage_hours WHERE hour >= $1 AND hour < $2) = \
         (SELECT coalesce(sum(requests), 0) FROM usage_sessions WHERE hour >= $1 AND hour < $2)";
@@ -92,7 +92,7 @@ pub(super) async fn add_late(
         let hour = row.hour.div_euclid(DAY) * DAY;
         UsageRow { hour, names: [surface, key_id, team, model, provider], counts: row.counts }
     });
-    // One statement a row: two rows of one statement may be of one day.
+    // Each row has its own statement, because two rows of the same day cannot be in one upsert.
     for row in late {
         add_up_sqlite(connection, &[row], sqlite_days).await?;
     }

@@ -8,7 +8,7 @@ use super::line_text::LineText;
 const MAX_BYTES: usize = 1_536;
 /// The most characters of one text.
 const MAX_CHARS: usize = 200;
-/// The bytes that a text needs in a row beside itself.
+/// The bytes of the quotes, commas and brackets around a text in a row.
 const BYTES_PER_TEXT: usize = 8;
 
 /// The routing decision of a request that had a choice, and the warnings of its answer.
@@ -29,9 +29,9 @@ pub struct Decision {
 pub struct RankedModel {
     /// Its catalogue id.
     pub model: String,
-    /// 0: the requested name stands for it; k: the k-th fallback does.
+    /// 0 = the requested name led to this model. k = the k-th fallback did.
     pub group: u64,
-    /// What came before the strategy, such as `away` for an open circuit.
+    /// The tier, which decides the order before the strategy does. For example, `away` means an open circuit.
     pub tier: String,
 }
 
@@ -45,7 +45,8 @@ pub struct ExcludedModel {
 }
 
 impl Decision {
-    /// Bounds the texts, and leaves out what does not fit into a row.
+    /// Shortens the texts, and leaves out the entries that exceed the size of a row. `left_out` counts them. The first entry
+    /// without room ends what is kept, so no list has a gap.
     pub fn bound(&mut self) {
         let mut left = MAX_BYTES;
         let mut left_out = 0;
@@ -96,7 +97,7 @@ impl Decision {
     }
 }
 
-/// The bytes of a byte of a text in JSON.
+/// The number of bytes that JSON needs for one byte of a text.
 fn bytes_in_json(byte: u8) -> usize {
     match byte {
         0..0x20 => 6,
@@ -146,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_short_and_tells_what_it_leaves_out() {
+    fn a_decision_is_short_and_counts_what_it_leaves_out() {
         let control = Decision { warnings: vec!["\u{1}".repeat(200); 9], ..Decision::default() };
         assert_eq!(read_again(control).left_out, 8);
         let long = RankedModel { model: "ä".repeat(5_000), group: 0, tier: "able".to_owned() };

@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// The seconds of a day.
 pub(super) const DAY: i64 = 86_400;
 
-/// Where the days end, as far as this process knows.
+/// The end of the days that are added up (unix seconds), as this process last read it.
 #[derive(Debug)]
 pub(crate) struct KnownDays(AtomicI64);
 
 impl Default for KnownDays {
-    /// Nothing is known, so the first rows look.
+    /// Not read yet. The largest value makes the first rows read it.
     fn default() -> Self {
         Self(AtomicI64::new(i64::MAX))
     }
@@ -22,7 +22,7 @@ impl KnownDays {
         self.0.store(until, Ordering::Relaxed);
     }
 
-    /// Whether the sums of an hour may be in a day. Another process may have added the next day meanwhile.
+    /// Whether the day of this hour may be added up already. One day more counts, because another process may have added it since.
     pub(super) fn may_have(&self, hour: i64) -> bool {
         hour < self.0.load(Ordering::Relaxed).saturating_add(DAY)
     }

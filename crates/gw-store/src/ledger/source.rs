@@ -1,4 +1,4 @@
-//! Where a report reads its sums: the hours, or the days where whole days of the span are there.
+//! The source of a report: the sums of days for the whole days that are added up, and the sums of hours for the rest.
 
 use super::known_days::DAY;
 use super::{Filter, HOUR_MS};

@@ -43,7 +43,7 @@ impl Settlement {
             Outcome::Cached { stored, is_fallback } => self.write_cached(stored, *is_fallback),
             Outcome::Failed(error) => {
                 self.write_unanswered();
-                // A status that was noted before, from outside the call, stands in the row, too.
+                // If something outside the call has set a status before, the row keeps that status.
                 let is_noted = self.log.status() == Some(status);
                 if let Some(line) = self.line.as_mut().filter(|_| is_noted) {
                     line.note_failure(error.code());
@@ -57,7 +57,7 @@ impl Settlement {
         self.settle();
     }
 
-    /// Ends the attempts that were under way when the request was dropped. The first one begun is taken for the answer's.
+    /// Ends the attempts that were under way when the request was dropped. The attempt that began first counts as the one that answered.
     fn end_pending(&mut self, status: &'static str) {
         let status = self.log.status().unwrap_or(status);
         let pending = self.upstream_calls.pending();
@@ -185,7 +185,7 @@ impl Settlement {
             return false;
         }
         let mut noted = status;
-        // A status that was noted before, from outside the call, stands.
+        // A status that was set before, outside the call, is kept.
         self.log.note(|record| noted = record.status.get_or_insert(status));
         self.metrics.outcome(self.operation, noted);
         true

@@ -76,14 +76,7 @@ impl EventStream {
                 code: Some(GATEWAY_SHUTDOWN.into()),
                 ..Error::new(kind, "The gateway is shutting down; the stream was cut.")
             };
-            self.finish_from_outside(kind, GATEWAY_SHUTDOWN);
-            let gateway = match &mut self.state {
-                StreamState::Streaming(call, stream) => {
-                    let candidate = stream.candidate.clone();
-                    Some(call.meta(&candidate, true))
-                }
-                _ => None,
-            };
+            let gateway = self.finish_from_outside(kind, GATEWAY_SHUTDOWN);
             return Some(self.fail(Vec::new(), &error, kind, gateway.as_ref()));
         }
         if let Some(limit) = self.limit()

@@ -65,8 +65,7 @@ impl EventStream {
                 self.closer = stream.take_closer();
                 self.ending = Some(stream.take_held());
                 stream.observe(&call.context.upstream_calls);
-                call.interrupt(&stream.candidate, stream.attempt, kind.code());
-                let gateway = call.meta(&stream.candidate, true);
+                let gateway = call.interrupt_told(&stream.candidate, stream.attempt, kind.code());
                 self.fail(out, &error, kind, Some(&gateway))
             }
         }

@@ -316,7 +316,7 @@ impl PartialFetch {
             return Err(error);
         };
         self.caching.cache.count(Outcome::Stale(&sum));
-        self.call.finish_cached(&sum, false);
+        self.call.finish_cached(&sum, false, &[]);
         kept_reply(&self.call, &self.wanted, (kept, permit), &sum, "STALE").await
     }
 }

@@ -61,7 +61,7 @@ pub(crate) async fn run(
     if are_all_there {
         let sum = found.sum(&wanted.at).ok_or_else(inconsistent)?;
         caching.cache.count(Outcome::Hit(&sum));
-        call.finish_cached(&sum, false);
+        call.finish_cached(&sum, false, &[]);
         return kept_reply(&call, &wanted, (found, permit), &sum, "HIT").await;
     }
     let (log, cpu) = (Arc::clone(&call.context.client.log), call.context.cpu.clone());

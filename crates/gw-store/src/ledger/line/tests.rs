@@ -78,6 +78,14 @@ proptest! {
     }
 
     #[test]
+    fn values_that_a_later_version_adds_at_the_end_are_skipped(entry in entries()) {
+        let line = Line::new(Entry { session: Some("s".to_owned()), cache_write_1h: 1, decision: Some(Box::default()), units: Units::new(Unit::Search, 1), request_id: "req_1".to_owned(), ..entry });
+        let later = format!("{},\"later\",[7],null]", line.json().strip_suffix(']').expect("an array"));
+        prop_assert_eq!(read(&later).unwrap(), read(line.json()).unwrap());
+        prop_assert_eq!(super::read_prefix(later.as_bytes()).map(|(_, length)| length), Ok(later.len()));
+    }
+
+    #[test]
     fn joined_parts_of_a_line_equal_the_line(entry in entries()) {
         let line = Line::new(entry.clone());
         let names = Names::read(line.shared_part()).unwrap();
