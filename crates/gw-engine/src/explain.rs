@@ -120,6 +120,6 @@ fn rank(candidate: &Candidate, scored: Scored, facts: Facts, request: &Validated
 fn operation(body: &Bytes, limits: &RequestLimits) -> PlainOperation {
     let members = gw_wire::request::Body::parse(body.clone(), limits);
     let has = |name| members.as_ref().is_ok_and(|body| body.view(name).is_some());
-    let is_given = |operation: &PlainOperation| has(operation.row().prompt_member);
+    let is_given = |operation: &PlainOperation| operation.row().prompt_members.iter().any(|name| has(name));
     PlainOperation::ALL.into_iter().find(is_given).unwrap_or(PlainOperation::Chat)
 }

@@ -46,8 +46,8 @@ pub struct OperationRow {
     pub id_prefix: &'static str,
     /// The rest of the id has hyphens.
     pub has_hyphens_in_id: bool,
-    /// The member with the prompt.
-    pub prompt_member: &'static str,
+    /// A request has one of these members, and a request of another operation has none of them.
+    pub prompt_members: &'static [&'static str],
     /// The members with the client's text, which a stored message of an upstream must not quote.
     pub text_members: &'static [&'static str],
     /// The members that its parser checks as a whole, sorted. An operation without the list checks every member that it knows.
@@ -77,7 +77,7 @@ const CHAT: OperationRow = OperationRow {
     cache_name: "chat",
     id_prefix: "chatcmpl-",
     has_hyphens_in_id: true,
-    prompt_member: "messages",
+    prompt_members: &["messages"],
     text_members: &["messages", "prompt", "input", "suffix"],
     checked_members: None,
     category: None,
@@ -153,7 +153,7 @@ const RERANK: OperationRow = OperationRow {
     semantic_name: "rerank",
     cache_name: "rerank",
     id_prefix: "rerank-",
-    prompt_member: "documents",
+    prompt_members: &["query"],
     text_members: &["query", "documents"],
     checked_members: Some(&CHECKED_BY_RERANK),
     category: Some(ModelCategory { name: "rerank", noun: "a rerank model" }),
@@ -177,7 +177,7 @@ impl PlainOperation {
                 semantic_name: "text_completion",
                 cache_name: "completion",
                 id_prefix: "cmpl-",
-                prompt_member: "prompt",
+                prompt_members: &["prompt"],
                 checked_members: Some(&CHECKED_BY_COMPLETIONS),
                 ..CHAT
             },
@@ -188,7 +188,7 @@ impl PlainOperation {
                 semantic_name: "embeddings",
                 cache_name: "embedding",
                 id_prefix: "cmpl-",
-                prompt_member: "input",
+                prompt_members: &["input"],
                 checked_members: Some(&CHECKED_BY_EMBEDDINGS),
                 category: Some(ModelCategory { name: "embedding", noun: "an embedding model" }),
                 writes_text: false,
@@ -203,7 +203,7 @@ impl PlainOperation {
                 semantic_name: "score",
                 cache_name: "score",
                 id_prefix: "score-",
-                prompt_member: "text_1",
+                prompt_members: &["text_1", "queries", "data_1"],
                 text_members: &["text_1", "text_2", "queries", "documents", "items", "data_1", "data_2"],
                 checked_members: Some(&CHECKED_BY_SCORE),
                 ..RERANK
@@ -243,7 +243,7 @@ impl Operation {
                 surface: "responses",
                 id_prefix: "resp_",
                 has_hyphens_in_id: false,
-                prompt_member: "input",
+                prompt_members: &["input"],
                 ..CHAT
             },
         }

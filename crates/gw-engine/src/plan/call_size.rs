@@ -21,7 +21,7 @@ use crate::catalog::Model;
 use crate::plan::candidate::Candidate;
 use crate::plan::tenant_policy::{has_price, is_forwarded};
 use crate::request::fan_out::SubRequest;
-use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotSize};
+use crate::request::one_shot::{FRAME_TOKENS, MostUnits, OneShot, OneShotSize};
 use crate::request::{ValidatedRequest, fan_out};
 
 /// Assumed pages of a file that the translation of a request does not hold.
@@ -51,9 +51,16 @@ pub(crate) struct CallSize {
     pub(crate) is_unpriced: bool,
     /// Units other than tokens.
     pub(crate) units: Units,
+    /// The most units and tokens that the provider may count, if the request bounds them.
+    pub(crate) most: Option<MostUnits>,
 }
 
 impl CallSize {
+    /// The units that a budget sets aside.
+    pub(crate) fn reserved_units(&self) -> Units {
+        self.most.map_or(self.units, |most| most.units)
+    }
+
     /// The usage of the call: the reported counts, bounded by the model's limits, and an estimate for counts that were
     /// not reported.
     ///
@@ -74,14 +81,22 @@ impl CallSize {
         if usage.units.is_none() {
             usage.units = self.units;
         }
+        if let Some(most) = self.most
+            && usage.units.exceeds(most.units)
+        {
+            (usage.units, usage.estimated) = (most.units, true);
+        }
         let longest_prompt = model.context_length.unwrap_or(MAX_BELIEVED_TOKENS);
         let longest_answer = model.max_output_tokens.unwrap_or(longest_prompt);
         let inner_calls = if self.has_inner_calls { MAX_INNER_CALLS } else { 1 };
         let most = |of_one: u64, count: u64, seen: u64| {
             of_one.saturating_mul(count.max(1)).saturating_mul(inner_calls).min(MAX_BELIEVABLE).max(seen)
         };
+        let of_model = most(longest_prompt, self.prompts, estimate.prompt);
+        let most_prompt =
+            self.most.map_or(of_model, |most| most.prompt_tokens.min(of_model).max(estimate.prompt));
         let counts = [
-            (&mut usage.prompt, estimate.prompt, most(longest_prompt, self.prompts, estimate.prompt)),
+            (&mut usage.prompt, estimate.prompt, most_prompt),
             (
                 &mut usage.completion,
                 estimate.completion,
@@ -184,7 +199,7 @@ impl ValidatedRequest {
                 hosted: self.certain_searches(candidate, part.share.n),
                 has_inner_calls,
                 is_unpriced,
-                units: Units::default(),
+                ..CallSize::default()
             },
             Self::Completion(request) => {
                 let size = completion_size(request, part);
@@ -344,7 +359,7 @@ impl ValidatedRequest {
         self.each_size(candidate, |size| {
             let (prompt, _) = self.reserved(candidate, &size);
             let hosted = self.most_hosted(candidate, &size);
-            let usage = Usage { hosted, units: size.units, ..Usage::estimate(prompt, 0) };
+            let usage = Usage { hosted, units: size.reserved_units(), ..Usage::estimate(prompt, 0) };
             sum += candidate.model.charge(&usage).known;
         });
         sum
@@ -398,17 +413,14 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
         prompt_tokens: text.saturating_add(count.saturating_mul(FRAME_TOKENS)),
         prompts: count,
         answers: u64::from(made).saturating_mul(count),
-        hosted: HostedCalls::default(),
-        has_inner_calls: false,
-        is_unpriced: false,
-        units: Units::default(),
+        ..CallSize::default()
     }
 }
 
 /// The size of the upstream call for some parts of a one-shot request.
 pub(crate) fn batch_size(request: &dyn OneShot, parts: Range<usize>) -> CallSize {
-    let OneShotSize { prompt_tokens, inputs, units } = request.size(parts);
-    CallSize { prompt_tokens, prompts: inputs, units, ..CallSize::default() }
+    let OneShotSize { prompt_tokens, inputs, units, most } = request.size(parts);
+    CallSize { prompt_tokens, prompts: inputs, units, most, ..CallSize::default() }
 }
 
 /// Divides the parts of a one-shot request into batches that the provider accepts.

@@ -210,7 +210,8 @@ impl CostlyTokens {
             let (prompt, answers) = request.reserved(candidate, &size);
             let completion = answers.saturating_mul(answer);
             let hosted = request.most_hosted(candidate, &size);
-            let usage = Usage { prompt, completion, hosted, units: size.units, ..Usage::default() };
+            let usage =
+                Usage { prompt, completion, hosted, units: size.reserved_units(), ..Usage::default() };
             sum += self.dearest_use(prices, &usage);
         });
         sum

@@ -125,7 +125,7 @@ impl FollowerStream {
 
     fn complete(&mut self, done: &SharedAnswer) -> Bytes {
         let reply_context = self.reply_context.of(done);
-        let warnings: &[&'static str] = if done.is_stale { &["stale_if_error"] } else { &[] };
+        let warnings = done.warnings();
         let answer = &done.answer;
         if !self.reader.is_complete() {
             // The answer came from the cache or from a call without a stream, or an event was too large to be shared.

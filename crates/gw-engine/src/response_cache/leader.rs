@@ -199,8 +199,9 @@ impl AnswerWriter {
             return Err(SharedFailure::of(error));
         };
         self.caching.cache.count(Outcome::Stale(&stored));
-        call.finish_cached(&stored, false, &[]);
-        Ok(Arc::new(SharedAnswer::kept(stored, true)))
+        let answer = SharedAnswer::kept(stored, true);
+        call.finish_cached(&answer.answer, false, answer.warnings());
+        Ok(Arc::new(answer))
     }
 
     /// The answer for all readers. It is kept if it is complete and a requested model gave it.
@@ -246,6 +247,11 @@ impl AnswerWriter {
 }
 
 impl SharedAnswer {
+    /// The warnings that the answer has for each of its readers.
+    pub(super) fn warnings(&self) -> &'static [&'static str] {
+        if self.is_stale { &["stale_if_error"] } else { &[] }
+    }
+
     /// An answer from the cache.
     fn kept(answer: Arc<Stored>, is_stale: bool) -> Self {
         Self {

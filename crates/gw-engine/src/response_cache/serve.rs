@@ -140,10 +140,11 @@ async fn joined(
     done: &SharedAnswer,
 ) -> Result<Reply> {
     let answer = &done.answer;
-    let (what, warnings): (_, &[&'static str]) = match (done.is_stale, &call) {
-        (true, _) => ("STALE", &["stale_if_error"]),
-        (false, Some(_)) => ("COALESCED", &[]),
-        (false, None) => ("HIT", &[]),
+    let warnings = done.warnings();
+    let what = match (done.is_stale, &call) {
+        (true, _) => "STALE",
+        (false, Some(_)) => "COALESCED",
+        (false, None) => "HIT",
     };
     if let Some(mut call) = call {
         caching.cache.count(Outcome::Coalesced(answer));

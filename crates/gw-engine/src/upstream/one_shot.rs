@@ -21,6 +21,8 @@ use crate::request::one_shot::{OneShot, OneShotAnswers};
 use crate::upstream::embeddings::EmbeddingsOutput;
 use crate::upstream::outcome::Answer;
 
+/// The most forms in which one call is sent.
+const MAX_FORMS: u8 = 4;
 /// Upstream calls of one request that run at the same time.
 const PARALLEL_BATCHES: usize = 4;
 /// Answers up to this size are read in less than a millisecond. The numbers of vectors are read much faster than other JSON, so the
@@ -34,6 +36,8 @@ pub(crate) struct Batch {
     /// The number of parts that it is for.
     pub(crate) parts: usize,
     pub(crate) call: UpstreamCallId,
+    /// The form in which the provider answered, if that is another than the first.
+    new_form: Option<CallForm>,
     /// Its memory, until another holder takes it.
     permit: Option<DocumentPermit>,
 }
@@ -142,6 +146,11 @@ pub(crate) fn complete(
     let calls = &*call.context.upstream_calls;
     let mut answers = Batches { id: &call.context.id, batches: &mut batches, calls, attempt };
     let out = request.write(&candidate.provider, &mut answers)?;
+    // Another URL may answer anything, so its form is learned when the answer has been read.
+    let new_form = batches.iter().find_map(|batch| batch.new_form);
+    if let Some((forms, form)) = request.forms(&candidate.provider).zip(new_form) {
+        forms.learn_form(form);
+    }
     let permits = take_permits(&mut batches, &call.context);
     let out = DocumentPermit::count(permits, out);
     let billed = call.progress.end_attempt(candidate, attempt, AttemptOutcome::Served, OK);
@@ -162,6 +171,7 @@ async fn one(
     let forms = request.forms(provider);
     let first = forms.map_or_else(CallForm::default, CallForms::form);
     let mut form = first;
+    let mut forms_left = MAX_FORMS;
     let (call, response) = loop {
         let encode = || request.encode(provider, range.clone(), form, &target);
         let http = context.step(&clocks, encode).await?;
@@ -169,17 +179,17 @@ async fn one(
         match context.send(candidate, call, http, &clocks).await {
             Ok(response) => break (call, response),
             Err(failure) => {
-                let next = forms.and_then(|forms| forms.next_form((first, form), &failure, &target));
+                forms_left -= 1;
+                let next = forms.filter(|_| forms_left > 0);
+                let next = next.and_then(|forms| forms.next_form((first, form), &failure, &target));
                 form = next.ok_or(failure)?;
             }
         }
     };
-    if let Some(forms) = forms.filter(|_| form != first) {
-        forms.learn_form(form);
-    }
     // Batches of one request hold their memory until all are there, so they do not wait for each other.
     let is_only = parts == request.parts();
     let expected_bytes = is_only.then(|| request.answer_bytes(parts));
     let (body, permit) = context.collect(response.body, &clocks, expected_bytes).await?;
-    Ok(Batch { body, parts, call, permit: Some(permit) })
+    let new_form = (form != first).then_some(form);
+    Ok(Batch { body, parts, call, new_form, permit: Some(permit) })
 }

@@ -28,6 +28,7 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::{AllowedMembers, ChatRequest, CompletionRequest, EmbeddingsRequest};
 use serde_json::Value;
 
+use self::rerank::{OpenAiRerank, SurfaceUrls};
 use super::bounded::Bounded;
 use super::counting::{counting, picked};
 use super::failure;
@@ -83,9 +84,10 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
     let responses = NativeResponses::new(has_responses(settings)?);
     let quirks = Quirks::of(settings);
     let adapter = OpenAi::new(quirks).allowing(settings.allowed_members()).with_responses(responses);
+    let urls = SurfaceUrls::of(settings.base_url.as_deref().or_else(|| presets::base_url(settings)));
     let surfaces = Surfaces {
-        rerank: Some(Box::new(rerank::OpenAiRerank::new(quirks.top_n))),
-        score: Some(Box::new(score::OpenAiScore::default())),
+        rerank: Some(Box::new(OpenAiRerank::new(quirks.top_n, urls))),
+        score: Some(Box::new(score::OpenAiScore::new(urls))),
     };
     Ok(Built { surfaces, ..Built::new(Box::new(adapter)) })
 }

@@ -101,7 +101,7 @@ impl Line {
         &self.text
     }
 
-    /// The whole entry, as [`read`] reads it.
+    /// The whole entry, as [`read()`] reads it.
     pub(crate) fn json(&self) -> &str {
         self.text.get(HEAD_BYTES..).unwrap_or_default()
     }

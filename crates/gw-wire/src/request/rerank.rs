@@ -1,6 +1,7 @@
 //! `POST /v1/rerank`: the request of Cohere, Jina and Voyage, and the answer. The documents of the answer are those of the
 //! request, so no upstream is asked to send them back.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -19,7 +20,7 @@ use crate::usage::{Unit, Usage};
 /// The most documents of a request.
 pub const MAX_DOCUMENTS: usize = 10_000;
 /// The documents of one search unit.
-pub(super) const UNIT_DOCUMENTS: u64 = 100;
+pub const UNIT_DOCUMENTS: u64 = 100;
 
 /// A validated rerank request.
 #[derive(Clone, Debug)]
@@ -246,7 +247,7 @@ impl RerankReply {
             }
         }
         // Equal scores keep the upstream's order.
-        results.sort_by(|one, other| other.score.total_cmp(&one.score));
+        results.sort_by(|one, other| other.score.partial_cmp(&one.score).unwrap_or(Ordering::Equal));
         Ok(Self { results, ..Self::default() })
     }
 

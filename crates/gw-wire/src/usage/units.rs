@@ -55,6 +55,12 @@ impl Units {
         self.0.map_or(0, |(own, count)| if own == unit { count } else { 0 })
     }
 
+    /// Whether it has more units of a kind than `most`.
+    #[must_use]
+    pub fn exceeds(self, most: Self) -> bool {
+        self.0.is_some_and(|(unit, count)| count > most.of(unit))
+    }
+
     /// The sum of both. All calls of a request have the same kind of units.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {

@@ -286,6 +286,19 @@ async fn an_old_answer_is_a_miss_and_stands_in_only_when_that_was_allowed() {
     assert_eq!(cache_result(&stale), "STALE");
     assert_eq!(stale.json()["gateway"]["warnings"], json!(["stale_if_error"]));
     assert!(stale.header("age").unwrap().parse::<u64>().unwrap() >= 1);
+    let admin = world.client.with_key(ADMIN);
+    let path = format!("/admin/v1/requests/{}", stale.header("x-request-id").expect("an id"));
+    let row = within("the row is written", async {
+        loop {
+            let row = admin.get(&path).await;
+            if row.status == 200 {
+                return row.json();
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert_eq!(row["warnings"], json!(["stale_if_error"]));
     let frames = world.client.stream(PATH, &with(body, json!({ "stream": true }))).await.rest().await;
     assert_eq!(text_of(&frames, 0), "Hello from upstream");
 }

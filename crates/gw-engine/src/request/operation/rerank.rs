@@ -8,12 +8,14 @@ use gw_providers::provider::Provider;
 use gw_providers::surfaces::{CallForm, CallForms, Rerank};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::operation::PlainOperation;
-use gw_wire::request::rerank::{RerankReply, RerankRequest};
+use gw_wire::request::rerank::{RerankReply, RerankRequest, UNIT_DOCUMENTS};
 use gw_wire::usage::{BYTES_PER_TOKEN, Unit, Units, Usage};
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind};
-use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
+use crate::request::one_shot::{
+    FRAME_TOKENS, MOST_FRAME_TOKENS, MostUnits, OneShot, OneShotAnswers, OneShotFacts, OneShotSize,
+};
 
 /// The bytes of a result in JSON.
 const RESULT_BYTES: usize = 80;
@@ -43,7 +45,16 @@ impl OneShot for RerankRequest {
             self.prompt_bytes.saturating_add(self.query_bytes.saturating_mul(inputs.saturating_sub(1)));
         let frames = inputs.saturating_mul(FRAME_TOKENS);
         let prompt_tokens = bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames);
-        OneShotSize { prompt_tokens, inputs, units: Units::new(Unit::Search, self.search_units()) }
+        // A text has at most a token for each byte.
+        let most_tokens = bytes.saturating_add(inputs.saturating_mul(MOST_FRAME_TOKENS));
+        let most_documents = inputs.saturating_add(bytes / DOCUMENT_BYTES);
+        let most_units = Units::new(Unit::Search, most_documents.div_ceil(UNIT_DOCUMENTS));
+        OneShotSize {
+            prompt_tokens,
+            inputs,
+            units: Units::new(Unit::Search, self.search_units()),
+            most: Some(MostUnits { prompt_tokens: most_tokens, units: most_units }),
+        }
     }
 
     fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error> {
@@ -93,17 +104,6 @@ fn no_rerank() -> Failure {
     Failure::new(FailureKind::Unsupported, "This provider has no rerank.")
 }
 
-/// Reads an answer. A long document may count as several documents, and no more search units than that are believed.
 fn read(request: &RerankRequest, provider: &Provider, body: &[u8]) -> Result<RerankReply, Failure> {
-    let mut reply = of(provider)?.decode(body, request.document_count())?;
-    if let Some(usage) = &mut reply.usage {
-        let documents =
-            (request.prompt_bytes / DOCUMENT_BYTES).saturating_add(request.document_count() as u64);
-        let most = Units::new(Unit::Search, documents);
-        let told = usage.units.of(Unit::Search);
-        if told > most.of(Unit::Search) {
-            (usage.units, usage.estimated) = (most, true);
-        }
-    }
-    Ok(reply)
+    of(provider)?.decode(body, request.document_count())
 }

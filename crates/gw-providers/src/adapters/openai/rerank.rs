@@ -30,14 +30,15 @@ const TEXTS: CallForm = 2;
 pub(in crate::adapters) struct OpenAiRerank {
     /// The provider's name for `top_n`.
     top_n: &'static str,
+    urls: SurfaceUrls,
     /// The form that the provider answered last.
     learned: AtomicU8,
 }
 
 impl OpenAiRerank {
     /// The rerank of a provider with this name for `top_n`.
-    pub(in crate::adapters) fn new(top_n: &'static str) -> Self {
-        Self { top_n, learned: AtomicU8::default() }
+    pub(in crate::adapters) fn new(top_n: &'static str, urls: SurfaceUrls) -> Self {
+        Self { top_n, urls, learned: AtomicU8::default() }
     }
 }
 
@@ -53,10 +54,12 @@ impl CallForms for OpenAiRerank {
         target: &Target<'_>,
     ) -> Option<CallForm> {
         match failure.status {
-            // TEI's "missing field `texts`".
-            Some(400 | 422) if last & TEXTS == 0 && misses(failure, "texts") => Some(last | TEXTS),
-            Some(400 | 422) if last & TEXTS != 0 && misses(failure, "documents") => Some(last & !TEXTS),
-            _ => other_url((first, last), failure, target),
+            // TEI's "missing field `texts`". A message may quote the client's words, so the name is changed once.
+            Some(400 | 422) => {
+                let wanted = if last & TEXTS == 0 { "texts" } else { "documents" };
+                ((first ^ last) & TEXTS == 0 && misses(failure, wanted)).then_some(last ^ TEXTS)
+            }
+            _ => self.urls.other((first, last), failure, target),
         }
     }
 
@@ -96,16 +99,36 @@ impl Rerank for OpenAiRerank {
     }
 }
 
-/// The form with the other URL, if the provider does not know the URL. Both URLs are tried once.
-pub(super) fn other_url(
-    (first, last): (CallForm, CallForm),
-    failure: &Failure,
-    target: &Target<'_>,
-) -> Option<CallForm> {
-    let is_unknown =
-        matches!(failure.status, Some(404 | 405 | 501)) && !names_model(failure, target.upstream_model);
-    let other = last ^ AT_ROOT;
-    (is_unknown && other & AT_ROOT != first & AT_ROOT).then_some(other)
+/// The URLs at which a provider may have a surface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::adapters) enum SurfaceUrls {
+    /// Below the base URL, whose last segment is `v1`, or beside `v1`.
+    BelowOrBesideV1,
+    /// Below the base URL.
+    Below,
+}
+
+impl SurfaceUrls {
+    /// The URLs of a provider with this base URL. None: the usual one, which ends in `/v1`.
+    pub(super) fn of(base_url: Option<&str>) -> Self {
+        match base_url {
+            Some(url) if !url.trim_end_matches('/').ends_with("/v1") => Self::Below,
+            _ => Self::BelowOrBesideV1,
+        }
+    }
+
+    /// The form with the other URL, if the provider does not know the URL. Both URLs are tried once.
+    pub(super) fn other(
+        self,
+        (first, last): (CallForm, CallForm),
+        failure: &Failure,
+        target: &Target<'_>,
+    ) -> Option<CallForm> {
+        let is_unknown =
+            matches!(failure.status, Some(404 | 405 | 501)) && !names_model(failure, target.upstream_model);
+        let is_new = (first ^ last) & AT_ROOT == 0;
+        (is_unknown && is_new && self == Self::BelowOrBesideV1).then_some(last ^ AT_ROOT)
+    }
 }
 
 /// Whether the upstream's message names the member, which it misses.
@@ -183,7 +206,12 @@ pub(in crate::adapters) fn decode(body: &[u8], documents: usize) -> Result<Reran
     }
     let answer: RerankAnswer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     let is_error = answer.object.is_some_and(|object| object.0 == "error");
-    let Some(entries) = answer.results.or(answer.data).filter(|_| answer.error.is_none() && !is_error) else {
+    let Some(entries) = answer
+        .results
+        .filter(|results| !results.is_empty())
+        .or(answer.data)
+        .filter(|_| answer.error.is_none() && !is_error)
+    else {
         if answer.error.is_none() && answer.message.is_none() && !is_error {
             return Err(invalid("the body has no results"));
         }
@@ -205,7 +233,8 @@ fn ranking(entries: Vec<RerankEntry<'_>>, documents: usize) -> Result<RerankRepl
         Ok::<_, Failure>(RankedDocument { index: index as usize, score })
     };
     let results = entries.into_iter().map(ranked).collect::<Result<_, _>>()?;
-    RerankReply::of(results, documents).map_err(invalid)
+    let reply = RerankReply::of(results, documents).map_err(invalid)?;
+    if reply.results().is_empty() { Err(invalid("the ranking is empty")) } else { Ok(reply) }
 }
 
 /// The usage that an answer reports: tokens, search units, or both.
@@ -213,11 +242,13 @@ fn used(usage: Option<RawText<'_>>, meta: Option<&RerankMeta<'_>>) -> Option<Usa
     let mut is_odd = false;
     let billed = meta.and_then(|meta| meta.billed_units.as_ref());
     let read = meta.and_then(|meta| meta.tokens.as_ref());
-    let input = [read, billed].into_iter().flatten().find_map(|counts| counts.input_tokens);
     let units = count(billed.and_then(|counts| counts.search_units), &mut is_odd);
-    let prompt = count(input, &mut is_odd);
-    let told = usage.and_then(usage::read_prompt);
-    let used = told.or_else(|| prompt.map(|prompt| Usage { prompt, ..Usage::default() }));
+    // The tokens that the provider bills come first, and those that it read come last.
+    let mut tokens = |counts: Option<&RerankCounts<'_>>| {
+        let prompt = count(counts.and_then(|counts| counts.input_tokens), &mut is_odd)?;
+        Some(Usage { prompt, ..Usage::default() })
+    };
+    let used = tokens(billed).or_else(|| usage.and_then(usage::read_total)).or_else(|| tokens(read));
     if used.is_none() && units.is_none() {
         return None;
     }

@@ -8,19 +8,28 @@ use gw_wire::json::{ObjectWriter, write_array};
 use gw_wire::request::rerank::RerankReply;
 use gw_wire::request::score::ScoreRequest;
 
-use super::rerank::{AT_ROOT, decode, other_url};
+use super::rerank::{AT_ROOT, SurfaceUrls, decode};
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::failure::invalid;
 use crate::adapters::http_call::{JSON, post_json};
 use crate::surfaces::{CallForm, CallForms, Score};
 
 /// The scores of one provider, with the form that it answered last.
-#[derive(Debug, Default)]
-pub(super) struct OpenAiScore(AtomicU8);
+#[derive(Debug)]
+pub(super) struct OpenAiScore {
+    urls: SurfaceUrls,
+    learned: AtomicU8,
+}
+
+impl OpenAiScore {
+    pub(super) fn new(urls: SurfaceUrls) -> Self {
+        Self { urls, learned: AtomicU8::default() }
+    }
+}
 
 impl CallForms for OpenAiScore {
     fn form(&self) -> CallForm {
-        self.0.load(Ordering::Relaxed)
+        self.learned.load(Ordering::Relaxed)
     }
 
     fn next_form(
@@ -29,11 +38,11 @@ impl CallForms for OpenAiScore {
         failure: &Failure,
         target: &Target<'_>,
     ) -> Option<CallForm> {
-        other_url(tried, failure, target)
+        self.urls.other(tried, failure, target)
     }
 
     fn learn_form(&self, form: CallForm) {
-        self.0.store(form, Ordering::Relaxed);
+        self.learned.store(form, Ordering::Relaxed);
     }
 
     fn forget_learned(&self) {

@@ -321,6 +321,13 @@ pub(super) fn read_prompt(raw: RawText<'_>) -> Option<Usage> {
     Some(Usage { prompt, estimated: counts.is_odd, ..Usage::default() })
 }
 
+/// Reads the usage of a ranking: its tokens are the total, where a server tells both.
+pub(super) fn read_total(raw: RawText<'_>) -> Option<Usage> {
+    let counts = plain(raw).or_else(|| forgiving(raw))?;
+    let prompt = counts.total.or(counts.prompt)?;
+    Some(Usage { prompt, estimated: counts.is_odd, ..Usage::default() })
+}
+
 /// A plausible count. Null is absent. Any other value that is not a count sets `odd`.
 fn count(value: &Value, odd: &mut bool) -> Option<u64> {
     let number = match value {

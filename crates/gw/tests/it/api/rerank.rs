@@ -189,7 +189,7 @@ async fn cohere_is_called_at_its_own_url_and_its_search_units_count() {
         200,
         &json!({
             "id": "x", "results": [{"index": 1, "relevance_score": 0.9}, {"index": 0, "relevance_score": 0.2}],
-            "meta": {"api_version": {"version": "2"}, "billed_units": {"search_units": 2}}
+            "meta": {"api_version": {"version": "2"}, "billed_units": {"search_units": 1}}
         }),
     ));
     let extra = format!(
@@ -201,8 +201,8 @@ async fn cohere_is_called_at_its_own_url_and_its_search_units_count() {
     let body = rerank("cohere/rank", json!({"top_k": 2, "max_tokens_per_doc": 99, "return_documents": true}));
     let answer = world.client.post_json("/v2/rerank", &body).await.ok();
     assert_eq!(scores(&answer.json()), [(Some(1), Some(0.9)), (Some(0), Some(0.2))]);
-    assert_eq!(answer.json()["meta"]["billed_units"]["search_units"], 2);
-    assert_eq!(answer.header("x-gateway-cost-usd"), Some("0.004"));
+    assert_eq!(answer.json()["meta"]["billed_units"]["search_units"], 1);
+    assert_eq!(answer.header("x-gateway-cost-usd"), Some("0.002"));
     let sent = cohere.last();
     assert_eq!(sent.path, "/v2/rerank");
     let expected = json!({
@@ -218,10 +218,61 @@ async fn u24_search_units_that_cannot_be_true_are_clamped() {
     let meta = json!({"billed_units": {"search_units": 4_000_000}});
     world.upstream.enqueue(Answer::json(200, &json!({"results": results, "meta": meta})));
     let answer = ok(&world, &rerank("acme/rerank", json!({}))).await;
-    // Three documents are three units at most.
-    assert_eq!(answer["meta"]["billed_units"]["search_units"], 3);
+    // Three short documents are one unit.
+    assert_eq!(answer["meta"]["billed_units"]["search_units"], 1);
     let row = rows(&world.gateway, 1).await.remove(0);
-    assert_eq!((row.estimated, row.cost), (true, 6_000_000_000_000));
+    assert_eq!((row.estimated, row.cost), (true, 2_000_000_000_000));
+}
+
+#[tokio::test]
+async fn long_documents_may_count_several_times_and_a_budget_reserves_them() {
+    let extra = "[[keys]]\nname = \"poor\"\nkey = \"sk-poor\"\nbudget_usd = 0.02\n";
+    let world = start_with(extra).await;
+    let results = json!([{"index": 0, "relevance_score": 0.5}]);
+    let meta = json!({"billed_units": {"search_units": 4}});
+    world.upstream.enqueue(Answer::json(200, &json!({"results": results, "meta": meta})));
+    // A hundred documents of 6,000 bytes are at most 1,300 documents of 500 tokens: 13 units.
+    let body = rerank("acme/rerank", json!({"documents": vec!["x".repeat(6_000); 100]}));
+    let poor = world.gateway.client().with_key("sk-poor");
+    let refused = poor.post_json(PATH, &body).await;
+    assert_error("13 units", &refused, 429, "insufficient_quota", "insufficient_quota");
+    assert_eq!(world.upstream.hits(), 0);
+    let answer = world.client.post_json(PATH, &body).await.ok();
+    assert_eq!(answer.json()["meta"]["billed_units"]["search_units"], 4);
+    assert_eq!(answer.header("x-gateway-cost-usd"), Some("0.008"));
+}
+
+#[tokio::test]
+async fn tokens_that_a_text_cannot_have_are_clamped() {
+    let world = start().await;
+    let results = json!([{"index": 0, "relevance_score": 0.5}]);
+    let usage = json!({"prompt_tokens": 1_000_000_000, "total_tokens": 1_000_000_000});
+    world.upstream.enqueue(Answer::json(200, &json!({"results": results, "usage": usage})));
+    let answer = ok(&world, &rerank("acme/by-token", json!({}))).await;
+    // Three documents of one byte with a query of one byte each, and 256 tokens around each of them.
+    assert_eq!(answer["usage"]["total_tokens"], 6 + 3 * 256);
+    assert!(rows(&world.gateway, 1).await.remove(0).estimated);
+}
+
+#[tokio::test]
+async fn an_upstream_that_refuses_every_form_is_asked_a_bounded_number_of_times() {
+    let world = start().await;
+    let message = "missing field `texts`, missing field `documents`";
+    world.upstream.always(Answer::full(422, &[("content-type", "text/plain")], message));
+    let answer = world.client.post_json(PATH, &rerank("acme/rerank", json!({"query": message}))).await;
+    assert_eq!((answer.status, world.upstream.hits()), (400, 2), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn an_url_that_answers_no_ranking_is_not_remembered() {
+    let world = start().await;
+    world.upstream.enqueue(Answer::error(404, "unknown_url", "Not Found"));
+    world.upstream.enqueue(Answer::full(200, &[("content-type", "text/html")], "<html></html>"));
+    let answer = world.client.post_json(PATH, &rerank("acme/rerank", json!({}))).await;
+    assert_eq!(answer.status, 502, "{}", answer.text());
+    ok(&world, &rerank("acme/rerank", json!({}))).await;
+    let paths: Vec<String> = world.upstream.requests().iter().map(|sent| sent.path.clone()).collect();
+    assert_eq!(paths, ["/v1/rerank", "/rerank", "/v1/rerank"]);
 }
 
 #[tokio::test]
@@ -235,6 +286,7 @@ async fn a_list_that_is_no_ranking_is_an_invalid_upstream_response() {
         json!([result(json!(0), json!("0.5"))]),
         json!([result(json!(0), json!(null))]),
         json!([{"relevance_score": 0.5}]),
+        json!([]),
         json!({}),
     ] {
         world.upstream.enqueue(Answer::json(200, &json!({"results": results})));

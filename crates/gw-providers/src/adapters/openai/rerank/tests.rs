@@ -17,7 +17,9 @@ fn sent(form: CallForm) -> (String, String) {
     let request = request(
         r#"{"model":"a/r","query":"q","documents":["x",{"text":"y"}],"top_n":5,"max_tokens_per_doc":9,"user":"u"}"#,
     );
-    let call = OpenAiRerank::new("top_n").encode(&request, form, &target(Api::OPENAI, "r-1", None)).unwrap();
+    let call = OpenAiRerank::new("top_n", SurfaceUrls::BelowOrBesideV1)
+        .encode(&request, form, &target(Api::OPENAI, "r-1", None))
+        .unwrap();
     (call.path, String::from_utf8(call.body.to_vec()).unwrap())
 }
 
@@ -37,7 +39,7 @@ fn a_call_has_the_url_and_the_members_of_its_form() {
 
 #[test]
 fn each_url_is_tried_once_and_the_form_is_remembered() {
-    let rerank = OpenAiRerank::new("top_n");
+    let rerank = OpenAiRerank::new("top_n", SurfaceUrls::BelowOrBesideV1);
     let failed = |status, body: &str| classify(status, &HeaderMap::new(), body.as_bytes());
     let next = |tried, failure: &Failure| rerank.next_form(tried, failure, &target(Api::OPENAI, "r-1", None));
     for status in [404, 405, 501] {
@@ -52,10 +54,31 @@ fn each_url_is_tried_once_and_the_form_is_remembered() {
         "Failed to deserialize the JSON body into the target type: missing field `texts` at line 1 column 74";
     assert_eq!(next((0, AT_ROOT), &failed(422, tei)), Some(AT_ROOT | TEXTS));
     assert_eq!(next((0, AT_ROOT | TEXTS), &failed(422, tei)), None);
+    // A message may quote the client. The name is changed once, whatever it says.
+    let both = "missing field `documents`, got texts: missing";
+    assert_eq!(next((0, 0), &failed(422, both)), Some(TEXTS));
+    assert_eq!(next((0, TEXTS), &failed(422, both)), None);
+    assert_eq!(next((TEXTS, TEXTS), &failed(422, both)), Some(0));
+    assert_eq!(next((TEXTS, 0), &failed(422, both)), None);
     rerank.learn_form(AT_ROOT | TEXTS);
     assert_eq!(rerank.form(), AT_ROOT | TEXTS);
     rerank.forget_learned();
     assert_eq!(rerank.form(), 0);
+}
+
+#[test]
+fn only_a_base_url_that_ends_in_v1_has_a_second_url() {
+    let unknown = classify(404, &HeaderMap::new(), b"Not Found");
+    for (base, other) in [
+        (None, Some(AT_ROOT)),
+        (Some("http://h/v1"), Some(AT_ROOT)),
+        (Some("http://h/v1/"), Some(AT_ROOT)),
+        (Some("http://h"), None),
+        (Some("http://h/v1/team-a"), None),
+    ] {
+        let rerank = OpenAiRerank::new("top_n", SurfaceUrls::of(base));
+        assert_eq!(rerank.next_form((0, 0), &unknown, &target(Api::OPENAI, "r-1", None)), other, "{base:?}");
+    }
 }
 
 #[test]
