@@ -130,8 +130,8 @@ features = ["streaming"]
       ids.push([await hostileChat("echo/answers", text), await hostileChat("echo/fails", text, String(number)), await hostileChat(text, text)]);
       const named = await call(origin, "/admin/v1/keys", { body: { name: text, metadata: { note: text } } });
       assert.equal(named.status, 201, JSON.stringify(named.body));
-      // A name of an alias has no blanks.
-      const alias = encodeURIComponent(text.replaceAll(/\s/g, "/"));
+      // A name of an alias has no blanks, and `$${` is a literal `${` in the configuration.
+      const alias = encodeURIComponent(text.replaceAll(/\s/g, "/").replaceAll("${", () => "$${"));
       const put = await call(origin, `/admin/v1/config/aliases/${alias}`, { method: "PUT", body: { targets: ["echo/answers"] } });
       assert.equal(put.status, 201, JSON.stringify(put.body));
     }
