@@ -11,11 +11,12 @@ use gw_wire::operation::PlainOperation;
 use gw_wire::request::RequestLimits;
 
 use crate::auth::Caller;
-use crate::catalog::Model;
+use crate::catalog::{Catalog, Model};
 use crate::error::Result;
 use crate::plan::candidate::Candidate;
 pub use crate::plan::cost_estimate::WorstCase;
 use crate::plan::cost_estimate::{explained_worst_case, likely_cost};
+use crate::plan::usual_model::name_usual_model;
 use crate::plan::{PlanRequest, PlanTrace, plan};
 use crate::request::ValidatedRequest;
 use crate::request::operation::parse;
@@ -75,15 +76,16 @@ pub struct ExcludedModel {
     pub reason: String,
 }
 
-/// Plans `body` for `caller`. The members of the body determine the operation: `prompt` means a text completion, `input` means
-/// embeddings, everything else is a chat.
+/// Plans `body` for `caller`. The members of the body and the category of the model determine the operation: `prompt` means a
+/// text completion, `input` means embeddings or a moderation, everything else is a chat.
 ///
 /// # Errors
 /// The error that the request itself would get.
 pub(crate) fn explain(services: &Services, caller: &Caller, body: Bytes) -> Result<Explanation> {
     let snapshot = services.snapshot();
     let limits = &snapshot.request_limits;
-    let request = parse(operation(&body, limits), body, limits)?;
+    let mut request = parse(operation(&body, limits, &snapshot.catalog), body, limits)?;
+    name_usual_model(&mut request, &snapshot, caller)?;
     let mut trace = PlanTrace::default();
     let plan_request =
         PlanRequest { snapshot: &snapshot, metrics: &services.metrics, caller, request: &request };
@@ -117,9 +119,18 @@ fn rank(candidate: &Candidate, scored: Scored, facts: Facts, request: &Validated
     RankedCandidate { model: Arc::clone(&candidate.model), origin, scored, facts, expected_cost }
 }
 
-fn operation(body: &Bytes, limits: &RequestLimits) -> PlainOperation {
-    let members = gw_wire::request::Body::parse(body.clone(), limits);
-    let has = |name| members.as_ref().is_ok_and(|body| body.view(name).is_some());
-    let is_given = |operation: &PlainOperation| operation.row().prompt_members.iter().any(|name| has(name));
-    PlainOperation::ALL.into_iter().find(is_given).unwrap_or(PlainOperation::Chat)
+/// The operation that has one of the body's members. Where several have one, the category of the model decides.
+fn operation(body: &Bytes, limits: &RequestLimits, catalog: &Catalog) -> PlainOperation {
+    let Ok(members) = gw_wire::request::Body::parse(body.clone(), limits) else {
+        return PlainOperation::Chat;
+    };
+    let is_given = |operation: &PlainOperation| {
+        operation.row().prompt_members.iter().any(|name| members.view(name).is_some())
+    };
+    let named = members.view("model").and_then(|model| model.string());
+    let models = named.as_ref().and_then(|name| catalog.resolve(name)).map(|resolved| resolved.models);
+    let category = models.and_then(|models| models.first()?.only_category());
+    let serves = |operation: &PlainOperation| is_given(operation) && operation.row().category == category;
+    let mut all = PlainOperation::ALL.into_iter();
+    all.clone().find(serves).or_else(|| all.find(is_given)).unwrap_or(PlainOperation::Chat)
 }

@@ -27,6 +27,7 @@ use crate::plan;
 use crate::plan::PlanRequest;
 use crate::plan::candidate::Plan;
 use crate::plan::snapshot::Snapshot;
+use crate::plan::usual_model::name_usual_model;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 use crate::request::operation::parse;
@@ -184,7 +185,8 @@ fn prepare(
             .retry_after(Duration::from_secs(1)));
     }
     let snapshot = services.snapshot();
-    let request = parse(body, &snapshot.request_limits)?;
+    let mut request = parse(body, &snapshot.request_limits)?;
+    name_usual_model(&mut request, &snapshot, &client.caller)?;
     settlement.note_request(&request);
     let plan_request = PlanRequest {
         snapshot: &snapshot,

@@ -12,6 +12,7 @@ pub(crate) mod snapshot;
 pub(crate) mod tenant_policy;
 pub(crate) mod threads;
 mod upgrade;
+pub(crate) mod usual_model;
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -7,6 +7,7 @@ mod choice;
 mod embed;
 mod example;
 mod faults;
+mod moderation;
 mod rerank;
 mod response;
 mod text;
@@ -81,6 +82,7 @@ impl Demo {
             ("/embeddings", "embed") => embed::answer(&request),
             ("/rerank", "rerank") => rerank::answer(&request),
             ("/score", "rerank") => rerank::scores(&request),
+            ("/moderations", "moderation") => moderation::answer(&request),
             _ => DemoResponse::error(
                 404,
                 "invalid_request_error",

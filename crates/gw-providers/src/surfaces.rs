@@ -3,6 +3,7 @@
 use std::fmt;
 
 use gw_wire::failure::Failure;
+use gw_wire::request::moderation::{ModerationReply, ModerationRequest};
 use gw_wire::request::rerank::{RerankReply, RerankRequest};
 use gw_wire::request::score::ScoreRequest;
 
@@ -19,6 +20,8 @@ pub struct Surfaces {
     pub rerank: Option<Box<dyn Rerank>>,
     /// The relevance of pairs of texts.
     pub score: Option<Box<dyn Score>>,
+    /// The judgement of texts and images.
+    pub moderation: Option<Box<dyn Moderation>>,
 }
 
 /// The forms in which the servers of a surface get calls. A surface whose servers all get one form leaves out the methods.
@@ -71,6 +74,18 @@ pub trait Score: CallForms + Send + Sync + fmt::Debug {
     /// # Errors
     /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
     fn decode(&self, body: &[u8], pairs: usize) -> Result<RerankReply, Failure>;
+}
+
+/// The judgement of texts and images by categories.
+pub trait Moderation: Send + Sync + fmt::Debug {
+    /// Encodes the call.
+    fn encode(&self, request: &ModerationRequest, target: &Target<'_>) -> HttpCall;
+
+    /// Reads a result for each of so many inputs.
+    ///
+    /// # Errors
+    /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
+    fn decode<'a>(&self, body: &'a [u8], inputs: usize) -> Result<ModerationReply<'a>, Failure>;
 }
 
 impl Surfaces {

@@ -25,6 +25,8 @@ pub enum PlainOperation {
     Rerank,
     /// The relevance of pairs of texts.
     Score,
+    /// The judgement of texts and images by categories, such as violence.
+    Moderation,
 }
 
 /// The facts about an operation.
@@ -145,6 +147,9 @@ const CHECKED_BY_SCORE: [&str; 12] = [
     "user",
 ];
 
+/// The members that a moderation checks. No other member is forwarded.
+const CHECKED_BY_MODERATION: [&str; 6] = ["cache", "input", "model", "routing", "stream", "user"];
+
 const RERANK: OperationRow = OperationRow {
     path: "/v1/rerank",
     aliases: &["/rerank", "/v2/rerank"],
@@ -163,7 +168,8 @@ const RERANK: OperationRow = OperationRow {
 
 impl PlainOperation {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Chat, Self::Completion, Self::Embeddings, Self::Rerank, Self::Score];
+    pub const ALL: [Self; 6] =
+        [Self::Chat, Self::Completion, Self::Embeddings, Self::Rerank, Self::Score, Self::Moderation];
 
     /// The facts about the operation.
     #[must_use]
@@ -208,13 +214,26 @@ impl PlainOperation {
                 checked_members: Some(&CHECKED_BY_SCORE),
                 ..RERANK
             },
+            Self::Moderation => &OperationRow {
+                path: "/v1/moderations",
+                name: "moderation",
+                surface: "moderations",
+                semantic_name: "moderation",
+                cache_name: "moderation",
+                id_prefix: "modr-",
+                prompt_members: &["input"],
+                checked_members: Some(&CHECKED_BY_MODERATION),
+                category: Some(ModelCategory { name: "moderation", noun: "a moderation model" }),
+                writes_text: false,
+                ..CHAT
+            },
         }
     }
 }
 
 impl Operation {
     /// All operations, in the order of the documentation.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Plain(PlainOperation::Chat),
         Self::Responses,
         Self::Messages,
@@ -222,6 +241,7 @@ impl Operation {
         Self::Plain(PlainOperation::Embeddings),
         Self::Plain(PlainOperation::Rerank),
         Self::Plain(PlainOperation::Score),
+        Self::Plain(PlainOperation::Moderation),
     ];
 
     /// The facts about the operation.

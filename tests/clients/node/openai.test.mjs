@@ -48,6 +48,14 @@ describe("openai for Node", () => {
     assert.equal(chunks.at(-2).choices[0].finish_reason, "stop");
   });
 
+  it("moderates texts, with and without a model", async () => {
+    const both = await client.moderations.create({ model: "demo/moderation", input: ["peace", "violence"] });
+    assert.deepEqual(both.results.map((result) => result.flagged), [false, true]);
+    const one = await client.moderations.create({ input: [{ type: "text", text: "violence" }] });
+    assert.equal(one.results[0].categories.violence, true);
+    assert.equal(one.results[0].category_scores.violence, 1);
+  });
+
   it("feeds the stream helper, several choices at once", async () => {
     const final = await client.chat.completions.stream({ model: "demo/chat", messages, n: 3 }).finalChatCompletion();
     const whole = await ask({ n: 3 });

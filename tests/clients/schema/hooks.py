@@ -2,7 +2,7 @@
 
 from schemathesis import GenerationMode, hook
 
-CHAT, EMBED, RERANK = "demo/chat", "demo/embed", "demo/rerank"
+CHAT, EMBED, RERANK, MODERATION = "demo/chat", "demo/embed", "demo/rerank", "demo/moderation"
 
 PAIRS = (("text_1", "text_2"), ("queries", "documents"), ("queries", "items"), ("data_1", "data_2"))
 
@@ -25,10 +25,12 @@ def plain(value):
 def demo_model(path, body, name):
     """The other models of the demo provider fail on purpose, and each is for one kind of request."""
     bare = str(name).removeprefix("demo/").split(":")[0]
-    if not str(name).startswith("demo/") and bare not in ("chat", "embed", "rerank") and not bare.startswith("error-"):
+    if not str(name).startswith("demo/") and bare not in ("chat", "embed", "rerank", "moderation") and not bare.startswith("error-"):
         return name
     if path in ("/v1/rerank", "/v1/score"):
         return RERANK
+    if path == "/v1/moderations":
+        return MODERATION
     return EMBED if "input" in body and "messages" not in body and "prompt" not in body else CHAT
 
 

@@ -89,6 +89,9 @@ pub(crate) trait OneShot: fmt::Debug + Send + Sync {
     /// The facts that every such request has.
     fn facts(&self) -> OneShotFacts<'_>;
 
+    /// Names the model of a request whose client named none. Only a surface on which the model is optional has such a request.
+    fn name_model(&mut self, _: &str) {}
+
     /// The number of its parts, which may go to the provider in several calls.
     fn parts(&self) -> usize {
         1

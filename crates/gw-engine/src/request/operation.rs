@@ -1,12 +1,15 @@
 //! The parsing of the bodies that need no translation.
 
 pub(crate) mod embeddings;
+mod moderation;
 mod rerank;
 mod score;
 
 use bytes::Bytes;
 use gw_wire::operation::PlainOperation;
-use gw_wire::request::{RequestLimits, chat, completion, parse_embeddings, parse_rerank, parse_score};
+use gw_wire::request::{
+    RequestLimits, chat, completion, parse_embeddings, parse_moderation, parse_rerank, parse_score,
+};
 
 use crate::error::Result;
 use crate::request::ValidatedRequest;
@@ -29,6 +32,7 @@ pub(crate) fn parse(
         PlainOperation::Embeddings => one_shot(parse_embeddings(body, limits)?),
         PlainOperation::Rerank => one_shot(parse_rerank(body, limits)?),
         PlainOperation::Score => one_shot(parse_score(body, limits)?),
+        PlainOperation::Moderation => one_shot(parse_moderation(body, limits)?),
     })
 }
 

@@ -42,17 +42,12 @@ const REQUEST_DEFAULTS: [&str; 16] = [
     "user",
 ];
 
+/// The values of `api` whose providers rank documents.
+const RERANK_APIS: [&str; 2] = ["cohere", "openai"];
+
 /// The modes of models that the gateway does not serve.
-const OTHER_MODES: [&str; 8] = [
-    "rerank",
-    "image_generation",
-    "image_edit",
-    "audio_transcription",
-    "audio_speech",
-    "video_generation",
-    "moderation",
-    "realtime",
-];
+const OTHER_MODES: [&str; 6] =
+    ["image_generation", "image_edit", "audio_transcription", "audio_speech", "video_generation", "realtime"];
 
 impl Import {
     /// Imports `model_list[index]`.
@@ -83,8 +78,10 @@ impl Import {
             );
             return;
         }
-        if upstream.contains("rerank") {
-            self.report.ignored(path, entry, "the gateway does not serve rerank models");
+        let is_rerank = upstream.contains("rerank");
+        if is_rerank && !RERANK_APIS.contains(&known.api) {
+            let note = format!("the gateway does not rank documents by '{}'", known.api);
+            self.report.ignored(path, entry, note);
             return;
         }
         if upstream.chars().any(char::is_whitespace) || name.chars().any(char::is_whitespace) {
@@ -103,6 +100,9 @@ impl Import {
         let mut members = Members::new();
         let order = self.parameters(params, &params_path, &mut members);
         self.model_info(info, &format!("{path}.model_info"), &mut members);
+        if is_rerank {
+            members.entry("category").or_insert_with(|| json!(["rerank"]));
+        }
         for key in ["rpm", "tpm"] {
             if let Some(node) = entry.get(key) {
                 self.limit(&format!("{path}.{key}"), key, node, &mut members);
@@ -272,7 +272,7 @@ impl Import {
             match name.as_str() {
                 _ if self.price(&key, name, node, members) => {}
                 "mode" => match node.text().as_deref() {
-                    Some(mode @ ("chat" | "embedding")) => {
+                    Some(mode @ ("chat" | "embedding" | "rerank" | "moderation")) => {
                         members.insert("category".to_owned(), json!([mode]));
                         self.report.exact(key, node, "models.category");
                     }

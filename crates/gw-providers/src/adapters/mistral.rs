@@ -20,6 +20,7 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
 
 use super::native::{self, Dialect, Native, Policy};
+use super::openai::moderation::OpenAiModeration;
 use super::openai::{self, OpenAi};
 use crate::adapter::{
     Adapter, Built, Capabilities, DialectTraits, Encoded, HttpCall, Reading, StreamDecoder, Target,
@@ -27,6 +28,7 @@ use crate::adapter::{
 use crate::media_sizes::MediaSizes;
 use crate::presets::Quirks;
 use crate::settings::{ProviderSettings, SettingsError};
+use crate::surfaces::Surfaces;
 
 /// The most choices of one call: the most that a client may ask for. The reference gives no bound.
 const MAX_CHOICES: u32 = 128;
@@ -37,7 +39,9 @@ const MAX_CHOICES: u32 = 128;
 /// None today.
 #[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
 pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
-    Ok(Built::new(Box::new(Native(Mistral { answers: OpenAi::new(Quirks::of(settings)) }))))
+    let adapter = Native(Mistral { answers: OpenAi::new(Quirks::of(settings)) });
+    let surfaces = Surfaces { moderation: Some(Box::new(OpenAiModeration)), ..Surfaces::default() };
+    Ok(Built { surfaces, ..Built::new(Box::new(adapter)) })
 }
 
 /// The dialect.

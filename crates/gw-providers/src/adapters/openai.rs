@@ -6,6 +6,7 @@ mod embeddings;
 mod joined_texts;
 pub(in crate::adapters) mod lenient;
 mod located;
+pub(in crate::adapters) mod moderation;
 mod quick;
 mod repair;
 mod request;
@@ -88,6 +89,7 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
     let surfaces = Surfaces {
         rerank: Some(Box::new(OpenAiRerank::new(quirks.top_n, urls))),
         score: Some(Box::new(score::OpenAiScore::new(urls))),
+        moderation: Some(Box::new(moderation::OpenAiModeration)),
     };
     Ok(Built { surfaces, ..Built::new(Box::new(adapter)) })
 }

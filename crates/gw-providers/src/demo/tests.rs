@@ -329,6 +329,7 @@ async fn every_model_of_the_demo_catalogue_exists() {
             let path = match name {
                 "embed" => "/embeddings",
                 "rerank" => "/rerank",
+                "moderation" => "/moderations",
                 _ => "/chat/completions",
             };
             let response = send(path, &with(ask(name, "hi"), json!({"input": "hi"}))).await;

@@ -25,6 +25,7 @@ fn paths_lead_to_their_rows() {
         ("/v1/rerank", "/v1/rerank", None),
         ("/rerank/", "/v1/rerank", None),
         ("/score", "/v1/score", None),
+        ("/v1/moderations", "/v1/moderations", None),
         ("/v2/rerank", "/v1/rerank", None),
         ("/v2/rerank/x", "unknown", None),
         ("/v1/models", "/v1/models", None),

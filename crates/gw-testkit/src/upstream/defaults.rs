@@ -66,6 +66,7 @@ pub fn default_answer(request: &Recorded) -> Answer {
         "embeddings" => Answer::json(200, &embeddings_body(&body, &model)),
         "rerank" => Answer::json(200, &rerank_body(&body, &model)),
         "score" => Answer::json(200, &score_body(&body, &model)),
+        "moderations" => Answer::json(200, &moderation_body(&body, &model)),
         "models" => Answer::json(
             200,
             &json!({ "object": "list", "data": [
@@ -152,4 +153,11 @@ fn score_body(body: &Value, model: &str) -> Value {
     let data: Vec<_> =
         (0..count).map(|index| json!({ "index": index, "object": "score", "score": 0.5 })).collect();
     json!({ "object": "list", "model": model, "data": data, "usage": { "prompt_tokens": 8, "total_tokens": 8 } })
+}
+
+/// A result for each text, or one for all parts.
+fn moderation_body(body: &Value, model: &str) -> Value {
+    let texts = body["input"].as_array().filter(|list| list.iter().all(Value::is_string));
+    let result = json!({ "flagged": false, "categories": { "violence": false }, "category_scores": { "violence": 0.25 } });
+    json!({ "id": "modr-1", "model": model, "results": vec![result; texts.map_or(1, Vec::len)] })
 }

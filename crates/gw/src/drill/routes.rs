@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gw_command::CommandError;
+use gw_engine::catalog::Model;
 use gw_engine::explain::RankedCandidate;
 use gw_engine::{Caller, Engine};
 use serde::Deserialize;
@@ -127,8 +128,14 @@ fn route(
     routing: Option<&Value>,
 ) -> Result<Route, RouteError> {
     let catalog = gateway.setup().catalog(false).map_err(RouteError::Catalogue)?;
-    let chats =
-        catalog.resolve(name).is_none_or(|resolved| resolved.models.iter().any(|model| model.is_chat()));
+    let resolved = catalog.resolve(name);
+    let is_any = |is: fn(&Model) -> bool| {
+        resolved.as_ref().is_none_or(|resolved| resolved.models.iter().any(|model| is(model)))
+    };
+    let chats = is_any(Model::is_chat);
+    if !chats && !is_any(Model::is_embedding) {
+        return Err(RouteError::Refused("a drill sends chats and embeddings only".to_owned()));
+    }
     let asked = |ask: RequestKind| candidates(engine, ask, name, routing);
     let candidates = asked(if chats {
         RequestKind::Chat { stream: true, tools: false }

@@ -13,6 +13,7 @@ mod http_edges;
 pub(crate) mod http_versions;
 mod model_lists;
 mod models;
+mod moderations;
 pub(crate) mod replay;
 mod request_limits;
 mod request_validation;

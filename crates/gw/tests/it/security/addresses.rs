@@ -87,8 +87,12 @@ fn requests(address: &str) -> Vec<(&'static str, Value)> {
     }
     let ranked = json!({ "model": "acme/rerank", "query": address, "documents": [address] });
     requests.push(("/v1/completions", json!({ "model": "acme/fast", "prompt": address })));
-    requests.extend([("/v1/rerank", ranked), (CHAT, chat(address))]);
+    requests.extend([("/v1/rerank", ranked), ("/v1/moderations", judged(address)), (CHAT, chat(address))]);
     requests
+}
+
+fn judged(address: &str) -> Value {
+    json!({ "model": "acme/moderation", "input": [{ "type": "image_url", "image_url": { "url": address } }] })
 }
 
 #[tokio::test]
@@ -99,17 +103,17 @@ async fn x02_no_address_of_a_request_is_fetched() {
     let listener = FakeUpstream::start().await;
     let address = format!("http://{}/secret.png", listener.addr);
     let requests = requests(&address);
-    assert_eq!(requests.len(), 51);
+    assert_eq!(requests.len(), 52);
     for (path, body) in requests {
         let answer = world.client.post_json(path, &body).await;
         assert!(answer.status < 500, "{path} {body}: {}", answer.text());
         assert_eq!(listener.connections(), 0, "{path} {body}");
     }
-    // In each of the three dialects the address of an image reaches the provider, which may fetch it.
+    // In each of the three dialects and in a moderation, the address of an image reaches the provider, which may fetch it.
     let sent = world.upstream.requests();
     let sent =
         sent.iter().filter(|request| String::from_utf8_lossy(&request.body).contains("image_url\":{\"url\""));
-    assert_eq!(sent.count(), 3);
+    assert_eq!(sent.count(), 4);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use crate::admin::keys::{ask as ask_admin, create};
 use crate::console::browser::{page_with, sign_in};
 use crate::harness::{ADMIN, Differences, LIMITED, Setup, World, chat, with};
 
-/// A surface: its path and a request of `model`, or of the embedding or rerank model beside it.
+/// A surface: its path and a request of `model`, or of the model of another category beside it.
 struct Surface {
     path: &'static str,
     request: fn(&str) -> Value,
@@ -27,7 +27,11 @@ fn score(_: &str) -> Value {
     json!({"model": "acme/rerank", "text_1": "q", "text_2": ["a", "b"]})
 }
 
-const SURFACES: [Surface; 10] = [
+fn moderation(_: &str) -> Value {
+    json!({"model": "acme/moderation", "input": "Hello"})
+}
+
+const SURFACES: [Surface; 11] = [
     Surface { path: "/v1/chat/completions", request: chat },
     Surface {
         path: "/v1/completions",
@@ -36,6 +40,7 @@ const SURFACES: [Surface; 10] = [
     Surface { path: "/v1/embeddings", request: embeddings },
     Surface { path: "/v1/rerank", request: rerank },
     Surface { path: "/v1/score", request: score },
+    Surface { path: "/v1/moderations", request: moderation },
     Surface { path: "/v1/responses", request: response },
     Surface { path: "/v1/messages", request: message },
     Surface { path: "/v1/messages/count_tokens", request: count },
