@@ -9,7 +9,8 @@ use gw_store::{Role, StoredKey};
 use gw_wire::request::fields::{Path, clip, integer, missing};
 use gw_wire::request::{Invalid, parse_members};
 
-use self::fields::{Patch, boolean, line, metadata, models, nullable, role, timestamp};
+pub(crate) use self::fields::boolean;
+use self::fields::{Patch, line, metadata, models, nullable, role, timestamp};
 use self::limits::{LIMIT_MEMBERS, LimitChanges};
 use crate::error::AdminError;
 use crate::ids::MAX_TEAM_ID_CHARS;
@@ -129,7 +130,8 @@ pub(crate) fn parse_grace_seconds(body: &[u8]) -> Result<i64, AdminError> {
     Ok(grace_seconds)
 }
 
-fn unknown_member(name: &str, known: &[&str]) -> Error {
+/// The error for a member that a body does not have.
+pub(crate) fn unknown_member(name: &str, known: &[&str]) -> Error {
     let message =
         format!("Invalid '{}': there is no such field. The fields are {}.", clip(name), known.join(", "));
     Error::new(Kind::UnsupportedParameter, message)

@@ -10,6 +10,7 @@ mod body;
 mod configuration;
 mod configuration_requests;
 mod csv;
+mod diagnostics;
 mod error;
 mod ids;
 mod json;
@@ -40,6 +41,9 @@ pub use self::configuration::{
 pub use self::configuration_requests::{
     ConfigurationFuture, ConfigurationMethod, ConfigurationParameters, ConfigurationRequest,
     ConfigurationResponse, ConfigurationService,
+};
+pub use self::diagnostics::{
+    Diagnostics, DiagnosticsFuture, DiagnosticsRequest, DiagnosticsService, DrillRequest, ProbeRequest,
 };
 pub use self::error::AdminError;
 pub use self::live_requests::{LiveRequest, LiveRequests};

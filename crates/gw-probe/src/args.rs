@@ -3,6 +3,9 @@
 use clap::Args;
 use serde_json::{Map, Value};
 
+/// Seconds that a call may take.
+const DEFAULT_TIMEOUT_SECONDS: u64 = 60;
+
 /// The options of `probe`.
 #[derive(Debug, Args)]
 pub struct ProbeArgs {
@@ -31,7 +34,7 @@ pub struct ProbeArgs {
     #[arg(long)]
     pub(super) embeddings: bool,
     /// Seconds that a call may take
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = DEFAULT_TIMEOUT_SECONDS, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(super) timeout: u64,
     /// Most tokens of an answer; reasoning models need more
     #[arg(long, value_name = "TOKENS", default_value_t = 256, value_parser = clap::value_parser!(u64).range(16..=65536))]
@@ -53,4 +56,33 @@ pub struct ProbeArgs {
 /// The members of a JSON object.
 fn members(text: &str) -> Result<Map<String, Value>, serde_json::Error> {
     serde_json::from_str(text)
+}
+
+impl ProbeArgs {
+    /// The options of a probe of a configured provider, with the defaults of the command line. The caller has agreed to the
+    /// calls.
+    #[must_use]
+    pub fn of_configured(
+        provider: String,
+        model: Option<String>,
+        only: Vec<String>,
+        max_tokens: u64,
+    ) -> Self {
+        Self {
+            provider,
+            model,
+            base_url: None,
+            api: None,
+            key_env: None,
+            yes: true,
+            only,
+            embeddings: false,
+            timeout: DEFAULT_TIMEOUT_SECONDS,
+            max_tokens,
+            with: None,
+            oversize: false,
+            json: true,
+            catalogue: false,
+        }
+    }
 }

@@ -17,13 +17,15 @@ use std::time::{Duration, Instant};
 
 use gw_command::table::{clean, counted};
 use gw_command::{CommandError, Common, print, runtime};
+use gw_config::setup::Setup;
+use serde_json::Value;
 
 pub use self::args::ProbeArgs;
 use self::endpoint::ProbedEndpoint;
 use self::finding::Findings;
 use self::plan::ProbePlan;
 use self::report::ProbeReport;
-use self::subject::ProbeTarget;
+use self::subject::{ProbeSubject, ProbeTarget};
 
 /// The result of a probe.
 #[derive(Debug)]
@@ -58,26 +60,68 @@ pub fn run(common: &Common, args: &ProbeArgs) -> Result<(), CommandError> {
 /// Exit code 2 when the provider or the model is not known or nobody agreed to the calls.
 pub fn probe(common: &Common, args: &ProbeArgs) -> Result<ProbeResult, CommandError> {
     let target = ProbeTarget::find(common, args)?;
-    let provider = target.provider()?;
+    let plan = plan(&target, args)?;
+    consent(&target, &plan, args.yes)?;
+    let (subject, report) = runtime()?.block_on(Box::pin(call(&target, plan, args)))?;
+    let text = match (args.json, args.catalogue) {
+        (true, _) => format!("{:#}\n", report.json()),
+        (_, true) => catalogue_entry::write(&subject, &report),
+        _ => report.table(),
+    };
+    Ok(ProbeResult { report: text, checks: report.checks(), failed: report.failed() })
+}
+
+/// Probes a provider of this configuration. Returns the report as JSON.
+///
+/// # Errors
+/// Exit code 2 when the provider, the model or a step is not known.
+pub async fn probe_configured(setup: Setup, args: &ProbeArgs) -> Result<Value, CommandError> {
+    let target = ProbeTarget::of_setup(setup, args)?;
+    let plan = plan(&target, args)?;
+    let (_, report) = Box::pin(call(&target, plan, args)).await?;
+    Ok(report.json())
+}
+
+/// The bounds of the calls that [`probe_configured`] would make, as JSON.
+///
+/// # Errors
+/// Exit code 2 when the provider, the model or a step is not known.
+pub fn plan_configured(setup: Setup, args: &ProbeArgs) -> Result<Value, CommandError> {
+    let target = ProbeTarget::of_setup(setup, args)?;
+    Ok(plan(&target, args)?.json(&target.subject.id))
+}
+
+fn plan(target: &ProbeTarget, args: &ProbeArgs) -> Result<ProbePlan, CommandError> {
+    if let Some(unknown) = args.only.iter().find(|name| !plan::names().any(|known| known == *name)) {
+        let known: Vec<&str> = plan::names().collect();
+        return Err(CommandError::Usage(format!(
+            "'{}' is not a step; the steps are {}",
+            clean(unknown),
+            known.join(", ")
+        )));
+    }
     let plan = ProbePlan::new(&target.subject, &args.only, args.max_tokens, args.oversize);
     if plan.steps.is_empty() {
         return Err(CommandError::Usage("the chosen steps do not fit this kind of model".to_owned()));
     }
-    consent(&target, &plan, args.yes)?;
+    Ok(plan)
+}
+
+/// Makes the calls. Returns the model with the facts that the provider told, and the report.
+async fn call(
+    target: &ProbeTarget,
+    plan: ProbePlan,
+    args: &ProbeArgs,
+) -> Result<(ProbeSubject, ProbeReport), CommandError> {
+    let provider = target.provider()?;
     let limit = Duration::from_secs(args.timeout);
     let mut endpoint = ProbedEndpoint::new(target.subject.clone(), provider, limit, target.secrets());
     let mut findings = Findings::new(target.secrets());
     let began = Instant::now();
     let request = checks::RequestMembers { max_tokens: args.max_tokens, others: args.with.clone() };
-    let work = checks::run(&mut endpoint, &target, &plan, request, &mut findings);
-    runtime()?.block_on(Box::pin(work));
+    checks::run(&mut endpoint, target, &plan, request, &mut findings).await;
     let report = ProbeReport::new(&endpoint, findings, began.elapsed());
-    let text = match (args.json, args.catalogue) {
-        (true, _) => format!("{:#}\n", report.json()),
-        (_, true) => catalogue_entry::write(&endpoint.subject, &report),
-        _ => report.table(),
-    };
-    Ok(ProbeResult { report: text, checks: report.checks(), failed: report.failed() })
+    Ok((endpoint.subject, report))
 }
 
 /// Says what the probe costs, and waits for the operator's consent.

@@ -3,6 +3,7 @@
 use gw_command::table::counted;
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
+use serde_json::{Value, json};
 
 use super::subject::ProbeSubject;
 
@@ -128,6 +129,18 @@ impl ProbePlan {
             cost: subject.model.as_ref().and_then(|model| model.cost(&usage)),
             oversize_tokens,
         }
+    }
+
+    /// The bounds as JSON.
+    pub(super) fn json(&self, model: &str) -> Value {
+        json!({
+            "object": "probe.plan",
+            "model": model,
+            "calls": self.calls,
+            "prompt_tokens": self.prompt_tokens,
+            "completion_tokens": self.completion_tokens,
+            "cost_usd": self.cost.map(Money::approx_usd),
+        })
     }
 
     /// The bounds in one sentence.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gw_command::{CommandError, Common};
-use gw_config::{default_providers, paths, setup};
+use gw_config::setup::{self, Setup};
+use gw_config::{default_providers, paths};
 use gw_engine::catalog::{Catalog, Model, ProviderFacts};
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, ProviderSettings, Timeouts};
@@ -52,8 +53,18 @@ impl ProbeTarget {
     pub(super) fn find(common: &Common, args: &ProbeArgs) -> Result<Self, CommandError> {
         let (settings, catalog) = match &args.base_url {
             Some(url) => unconfigured(args, url)?,
-            None => configured(common, args)?,
+            None => of_file(common, args)?,
         };
+        let subject = subject(&settings, &catalog, args)?;
+        Ok(Self { settings, subject })
+    }
+
+    /// Finds the provider and the model in a configuration, without a call.
+    ///
+    /// # Errors
+    /// Exit code 2: the configuration has no such provider, or no model is known.
+    pub(super) fn of_setup(setup: Setup, args: &ProbeArgs) -> Result<Self, CommandError> {
+        let (settings, catalog) = configured(setup, &args.provider)?;
         let subject = subject(&settings, &catalog, args)?;
         Ok(Self { settings, subject })
     }
@@ -91,21 +102,26 @@ impl ProbeTarget {
     }
 }
 
-/// The provider of gateway.toml with this name.
-fn configured(common: &Common, args: &ProbeArgs) -> Result<(ProviderSettings, Catalog), CommandError> {
+/// The provider of the file with this name.
+fn of_file(common: &Common, args: &ProbeArgs) -> Result<(ProviderSettings, Catalog), CommandError> {
     if args.api.is_some() || args.key_env.is_some() {
         let message = "--api and --key-env describe an endpoint that is not configured; add --base-url URL";
         return Err(CommandError::Usage(message.to_owned()));
     }
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();
+    configured(setup, &args.provider)
+}
+
+/// The configured provider with this name.
+fn configured(setup: Setup, provider: &str) -> Result<(ProviderSettings, Catalog), CommandError> {
     let catalog = setup.catalog(false).map_err(|problems| CommandError::problems(&problems))?;
     let names: Vec<String> = setup.config.providers.iter().map(|provider| provider.name.clone()).collect();
-    let found = setup.config.providers.into_iter().find(|provider| provider.name == args.provider);
+    let found = setup.config.providers.into_iter().find(|configured| configured.name == provider);
     let settings = found.ok_or_else(|| {
-        let hint = did_you_mean(&args.provider, names.iter().map(String::as_str));
+        let hint = did_you_mean(provider, names.iter().map(String::as_str));
         let hint = hint.unwrap_or_else(|| format!("the configured providers are {}", names.join(", ")));
-        CommandError::Usage(format!("no provider '{}' is configured; {hint}", args.provider))
+        CommandError::Usage(format!("no provider '{provider}' is configured; {hint}"))
     })?;
     Ok((settings, catalog))
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_admin::{AdminRequest, AdminResponse, CachePurge, Requester, show_cache};
+use gw_admin::{AdminRequest, AdminResponse, CachePurge, DiagnosticsRequest, Requester, show_cache};
 use gw_engine::Caller;
 use gw_engine::cpu_pool::{CpuPool, offload};
 use gw_engine::error::{Error, Kind, Result};
@@ -116,6 +116,17 @@ pub(crate) fn audit(call: AdminCall) -> Result<AdminRequest> {
     Ok(AdminRequest::ListAudit { query: call.query, is_csv_preferred: call.wants_csv })
 }
 
+/// `/admin/v1/routing/drill`.
+pub(crate) fn drill(call: AdminCall) -> Result<DiagnosticsRequest> {
+    let AdminCall { body, .. } = call;
+    DiagnosticsRequest::drill(&body)
+}
+
+/// `/admin/v1/providers/{id}/probe`.
+pub(crate) fn probe(mut call: AdminCall) -> Result<DiagnosticsRequest> {
+    DiagnosticsRequest::probe(call.id()?, &call.body)
+}
+
 /// Answers a request of an operator. `build` is the endpoint of the route.
 pub(crate) async fn answer<B>(
     state: &ServerState,
@@ -129,16 +140,50 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
+    let call = read_call(state, parts, id, body).await?;
+    Ok(reply(state.management.answer(build(call)?, requester).await?))
+}
+
+/// Runs a drill or a probe. `build` is the endpoint of the route.
+pub(crate) async fn examine<B>(
+    state: &ServerState,
+    parts: &Parts,
+    id: Option<String>,
+    build: fn(AdminCall) -> Result<DiagnosticsRequest>,
+    requester: &Requester,
+    body: &mut B,
+) -> Result<GatewayReply>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    let request = build(read_call(state, parts, id, body).await?)?;
+    if let Some((action, object)) = request.audited() {
+        state.management.record(requester, action, &object).await?;
+    }
+    let report = state.diagnostics.run(request).await?;
+    Ok(HttpReply::json(Bytes::from(report.to_string())))
+}
+
+async fn read_call<B>(
+    state: &ServerState,
+    parts: &Parts,
+    id: Option<String>,
+    body: &mut B,
+) -> Result<AdminCall>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
     let has_body = [Method::POST, Method::PATCH, Method::PUT].contains(&parts.method);
     let body = if has_body { read(state, &parts.headers, body, MAX_BODY_BYTES).await? } else { Bytes::new() };
-    let call = AdminCall {
+    Ok(AdminCall {
         method: parts.method.clone(),
         id,
         query: parts.uri.query().unwrap_or("").to_owned(),
         wants_csv: wants_csv(&parts.headers),
         body,
-    };
-    Ok(reply(state.management.answer(build(call)?, requester).await?))
+    })
 }
 
 /// `GET /v1/me`.

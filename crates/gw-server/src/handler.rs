@@ -373,6 +373,9 @@ where
         // Answered before, because its answer is a stream.
         Management::Live => Err(unknown_url(parts)),
         Management::Explain => admin::explain(state, parts, caller, body).await,
+        Management::Diagnostics(build) => {
+            admin::examine(state, parts, id.map(str::to_owned), build, &requester, body).await
+        }
         Management::Admin(build) => {
             admin::answer(state, parts, id.map(str::to_owned), build, requester, body).await
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gw_admin::AdminRequest;
+use gw_admin::{AdminRequest, DiagnosticsRequest};
 use gw_engine::error::Result;
 use gw_engine::settings::Role;
 use gw_wire::operation::{Operation, PlainOperation};
@@ -119,6 +119,8 @@ pub(crate) enum Management {
     Admin(fn(AdminCall) -> Result<AdminRequest>),
     /// `POST /admin/v1/routing/explain`.
     Explain,
+    /// A drill or a probe.
+    Diagnostics(fn(AdminCall) -> Result<DiagnosticsRequest>),
     /// `/admin/v1/cache`.
     Cache,
     /// A document of the stored configuration, such as `history`. None: the `{id}` of the URL names a section or an entry.
@@ -208,7 +210,7 @@ const OTHERS: &[Route] = &{
         Catalogue, Console, Generate, Manage, Me, NotFound, Page, Probe, Root, SignIn, StoredResponse,
     };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
-    use Management::{Admin, Cache, Configuration, Explain, Live, Metrics, Reload, Status};
+    use Management::{Admin, Cache, Configuration, Diagnostics, Explain, Live, Metrics, Reload, Status};
     [
         route(Operation::Messages.row().path, POST, Key, Generate(Generation::Answer(Operation::Messages))),
         route("/v1/messages/count_tokens", POST, Key, Generate(Generation::CountTokens)),
@@ -245,6 +247,8 @@ const OTHERS: &[Route] = &{
         route("/admin/v1/requests/{id}", GET, ViewerKey, Manage(Admin(admin::request))),
         route("/admin/v1/requests/{id}/payload", DELETE, AdminKey, Manage(Admin(admin::forget_payload))),
         route("/admin/v1/routing/explain", POST, ViewerKey, Manage(Explain)).encoded_name(),
+        route("/admin/v1/routing/drill", POST, OperatorKey, Manage(Diagnostics(admin::drill))).encoded_name(),
+        route("/admin/v1/providers/{id}/probe", POST, OperatorKey, Manage(Diagnostics(admin::probe))),
         route("/admin/v1/cache", GET_DELETE, OperatorKey, Manage(Cache)),
         route("/admin/v1/audit", GET, ViewerKey, Manage(Admin(admin::audit))),
         route("/admin/v1/config/history", GET, AdminKey, Manage(Configuration(Some("history"))))

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Instant;
 
-use gw_admin::{LiveAdminService, LiveConfiguration, SignIn};
+use gw_admin::{Diagnostics, LiveAdminService, LiveConfiguration, SignIn};
 use gw_console::Asset;
 use gw_engine::Engine;
 use gw_engine::error::{Error, Kind, Result};
@@ -68,6 +68,8 @@ pub struct OperatorServices {
     pub management: Arc<LiveAdminService>,
     /// The configuration in force.
     pub configuration: LiveConfiguration,
+    /// Drills and probes.
+    pub diagnostics: Diagnostics,
     /// The sign-in of browsers.
     pub sign_in: SignInService,
     /// The files of the web console. None: the gateway has no console.
@@ -80,6 +82,7 @@ pub struct ServerState {
     pub(crate) engine: Arc<Engine>,
     pub(crate) management: Arc<LiveAdminService>,
     pub(crate) configuration: LiveConfiguration,
+    pub(crate) diagnostics: Diagnostics,
     /// The sign-in of browsers.
     pub(crate) sign_in: SignInService,
     /// The pages that may use a session.
@@ -140,7 +143,7 @@ impl ServerState {
             "Bytes of request bodies over 64 KiB that are held",
             uploads.memory.gauge(),
         );
-        let OperatorServices { management, configuration, sign_in, console } = operators;
+        let OperatorServices { management, configuration, diagnostics, sign_in, console } = operators;
         let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
         Ok(Arc::new(Self {
             connection_refusal: PreparedRefusal::of_connections(cors.of(Audience::Users)),
@@ -156,6 +159,7 @@ impl ServerState {
             engine,
             management,
             configuration,
+            diagnostics,
             sign_in,
             own_pages: OwnPages::new(&settings),
             console: Console::new(console),

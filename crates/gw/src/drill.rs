@@ -15,6 +15,7 @@ mod upstream;
 use std::sync::Arc;
 
 use clap::Args;
+use gw_admin::DrillRequest;
 use gw_command::{CommandError, Common, print};
 use gw_config::setup;
 use serde_json::Value;
@@ -25,10 +26,13 @@ use self::client::{ClientView, Outcome, RequestKind};
 use self::fault::Fault;
 use self::gateway::DrillGateway;
 use self::report::DrillReport;
-use self::routes::Route;
+use self::routes::{Route, Skipped};
 
 /// The most cases that run at the same time. Their timeouts are real, and more cases would be late on a busy machine.
 const MAX_PARALLEL_CASES: usize = 8;
+
+/// The most cases of a drill in a running gateway. A case takes some seconds.
+const MAX_CASES: usize = 400;
 
 /// The options of `drill`.
 #[derive(Debug, Args)]
@@ -68,7 +72,8 @@ fn routing(text: &str) -> Result<Value, RoutingError> {
 pub fn run(common: &Common, args: &DrillArgs) -> Result<(), CommandError> {
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();
-    let report = gw_command::runtime()?.block_on(Box::pin(drill(&setup, args)))?;
+    let scope = DrillScope { only: &args.only, is_all: args.all, routing: args.routing.as_ref() };
+    let report = gw_command::runtime()?.block_on(Box::pin(drill(&setup, scope)))?;
     print(&if args.json { format!("{:#}\n", report.json()) } else { report.table() })?;
     match report.lost() {
         0 => Ok(()),
@@ -78,11 +83,53 @@ pub fn run(common: &Common, args: &DrillArgs) -> Result<(), CommandError> {
     }
 }
 
-async fn drill(setup: &setup::Setup, args: &DrillArgs) -> Result<DrillReport, CommandError> {
+/// The part of a configuration that is drilled.
+#[derive(Clone, Copy, Debug)]
+struct DrillScope<'a> {
+    only: &'a [String],
+    is_all: bool,
+    routing: Option<&'a Value>,
+}
+
+/// Runs the drill of a running gateway with its configuration. Returns the report as JSON.
+///
+/// # Errors
+/// Exit code 2 when there is no route to drill, or when the drill has more than [`MAX_CASES`] cases.
+pub(crate) async fn report(setup: &setup::Setup, request: &DrillRequest) -> Result<Value, CommandError> {
+    let DrillRequest { only, routing } = request;
+    let scope = DrillScope { only, is_all: false, routing: routing.as_ref() };
+    let prepared = prepare(setup, scope).await?;
+    let cases = all_cases(&prepared.routes).len();
+    if cases > MAX_CASES {
+        return Err(CommandError::Usage(format!(
+            "this drill has {cases} cases, and a running gateway drills at most {MAX_CASES}; name fewer models in 'only'"
+        )));
+    }
+    Ok(play(prepared).await?.json())
+}
+
+async fn drill(setup: &setup::Setup, scope: DrillScope<'_>) -> Result<DrillReport, CommandError> {
+    play(prepare(setup, scope).await?).await
+}
+
+/// A drill before its first request.
+struct PreparedDrill {
+    gateway: Arc<DrillGateway>,
+    routes: Arc<[Route]>,
+    skipped: Vec<Skipped>,
+    routing: Option<Arc<Value>>,
+}
+
+async fn prepare(setup: &setup::Setup, scope: DrillScope<'_>) -> Result<PreparedDrill, CommandError> {
     let gateway = Arc::new(DrillGateway::build(setup).await?);
-    let (routes, skipped) = routes::find(&gateway, &args.only, args.all, args.routing.as_ref())?;
-    let routes: Arc<[Route]> = routes.into();
-    let routing = args.routing.clone().map(Arc::new);
+    let (routes, skipped) = routes::find(&gateway, scope.only, scope.is_all, scope.routing)?;
+    let routing = scope.routing.cloned().map(Arc::new);
+    Ok(PreparedDrill { gateway, routes: routes.into(), skipped, routing })
+}
+
+/// Runs all cases.
+async fn play(prepared: PreparedDrill) -> Result<DrillReport, CommandError> {
+    let PreparedDrill { gateway, routes, skipped, routing } = prepared;
     let mut waiting = all_cases(&routes).into_iter();
     let (mut running, mut cases) = (JoinSet::new(), Vec::new());
     loop {

@@ -181,6 +181,14 @@ impl Reloader {
         }
     }
 
+    /// Reads the configuration without applying it.
+    ///
+    /// # Errors
+    /// Every problem.
+    pub async fn read(&self) -> Result<Setup, Vec<String>> {
+        Ok(self.load().await?.setup)
+    }
+
     /// Reads the configuration. A large file takes time, so another thread reads it.
     async fn load(&self) -> Result<Next, Vec<String>> {
         let (common, found) = (self.common.clone(), self.found.clone());

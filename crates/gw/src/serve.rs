@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_admin::{IssuerSignIn, LiveAdminService, LiveConfiguration, SignIn};
+use gw_admin::{Diagnostics, IssuerSignIn, LiveConfiguration, SignIn};
 use gw_command::{CommandError, Common, print};
 use gw_config::setup::{self, Setup};
 use gw_config::stored_configuration::{self, StoredConfiguration};
@@ -32,6 +32,7 @@ use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
 use crate::clock::TrustedClock;
+use crate::diagnostics::GatewayDiagnostics;
 use crate::ledger::{self, Ledger};
 use crate::listeners::{self, PassedSockets, SocketOrigin, Sockets};
 use crate::log_writer::{self, LogWriter};
@@ -44,7 +45,7 @@ use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
-    console_link, first_start, hand_over, identity, limit_metrics, local_servers, memory_limit,
+    console_link, first_start, hand_over, identity, limit_metrics, local_servers, management, memory_limit,
     model_discovery, provider_metrics, readiness, response_cache, store, telemetry, watch,
 };
 
@@ -255,12 +256,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let (access_log, _flush) =
         LogWriter::start("access-log", io::stdout(), ACCESS_LOG_DELAY).map_err(CommandError::runtime)?;
     log_writer::register(vec![("access", access_log.clone()), ("program", log)], &mut registry);
-    let management =
-        LiveAdminService::new(store.clone(), Arc::clone(&engine), tokio::runtime::Handle::current());
-    management.set_journal(Arc::clone(&journal));
-    management.set_configuration(Arc::clone(&configured) as _);
-    management.refresh().await.map_err(CommandError::runtime)?;
-    tokio::spawn(watch::keep_keys_up_to_date(Arc::clone(&management)));
+    let management = management::start(&store, &engine, journal, &configured).await?;
     let live = Live {
         engine: Arc::clone(&engine),
         management: Arc::clone(&management),
@@ -282,7 +278,8 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let public_url = setup.config.identity.public_url.clone();
     let issuer = issuers.zip(public_url.as_deref());
     let issuer = issuer.map(|(issuers, public_url)| IssuerSignIn::new(issuers, sealer, public_url));
-    let sign_in = SignIn::new(Arc::clone(&management), Arc::clone(&engine), store.clone(), issuer);
+    let sign_in = Arc::new(SignIn::new(Arc::clone(&management), Arc::clone(&engine), store.clone(), issuer));
+    let diagnostics = Diagnostics::new(GatewayDiagnostics::new(Arc::clone(&reloader)));
     provider_metrics::register(&engine, &mut registry);
     limit_metrics::start(Arc::clone(&engine), &mut registry);
     let (exporter, tracer) = start_traces(setup.config.otlp.as_ref(), &mut registry)?.unzip();
@@ -291,7 +288,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let state = ServerState::new(
         memory_limit::fitted(ServerSettings { public_url, ..setup.config.server }),
         engine,
-        OperatorServices { management, configuration, sign_in: Arc::new(sign_in), console: CONSOLE },
+        OperatorServices { management, configuration, diagnostics, sign_in, console: CONSOLE },
         Arc::new(AccessLogWriter { writer: access_log, is_terminal: io::stdout().is_terminal() }),
         readiness,
         tracer,

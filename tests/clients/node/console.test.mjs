@@ -263,6 +263,29 @@ describe("the console", () => {
     await close();
   });
 
+  it("drills a route", async () => {
+    const { page, faults, close } = await open(KEYS.admin, { path: "providers?tab=drill" });
+    await page.getByLabel("Model").fill("from-file");
+    await page.getByRole("button", { name: "Drill" }).click();
+    const table = page.getByRole("table", { name: "Faults and what clients see" });
+    await table.getByRole("row", { name: /from-file demo connection refused 502 .* lost: no other provider/ }).waitFor();
+    assert.deepEqual(await seriousViolations(page), []);
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
+  it("probes a provider after showing the plan", async () => {
+    const { page, faults, close } = await open(KEYS.admin, { path: "providers?tab=probe&provider=demo&model=demo/chat" });
+    await page.getByRole("button", { name: "Show the plan" }).click();
+    await page.getByRole("heading", { name: "The plan for demo/chat" }).waitFor();
+    await page.getByRole("button", { name: "Probe" }).click();
+    await page.getByRole("alertdialog").getByRole("button", { name: "Probe" }).click();
+    await page.getByRole("table", { name: "Checks" }).getByRole("row", { name: /chat\.answer passed/ }).waitFor();
+    assert.deepEqual(await seriousViolations(page), []);
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
   it("says why a request took its route", async () => {
     const body = { model: "demo/error-500", messages: [{ role: "user", content: "Hello" }], routing: { fallback: ["demo/embed", "demo/chat"] } };
     const id = await logged(await call(KEYS.holder, "/v1/chat/completions", { method: "POST", body: JSON.stringify(body) }));

@@ -34,7 +34,7 @@ export function Explain() {
         <Empty title="Name a model to see where a request for it would go.">
           <p>
             The decision is the real one, and no provider is called. What clients would see when a provider
-            fails shows <code>model-gateway drill</code> on the gateway's machine.
+            fails shows the drill.
           </p>
         </Empty>
       ) : (

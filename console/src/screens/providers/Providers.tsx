@@ -1,20 +1,27 @@
 import { getRouteApi } from "@tanstack/react-router";
 import { Screen } from "@/components/Screen";
 import { Tabs } from "@/components/Tabs";
+import { Drill } from "./Drill";
 import { Explain } from "./Explain";
 import { Health } from "./Health";
+import { Probe } from "./Probe";
 
 const route = getRouteApi("/providers");
 
 const TABS = [
   { value: "health", label: "Health" },
   { value: "explain", label: "Explain a route" },
+  { value: "drill", label: "Drill" },
+  { value: "probe", label: "Probe" },
 ] as const;
+
+const PAGES = { health: Health, explain: Explain, drill: Drill, probe: Probe } as const;
 
 /** How the providers do, and where requests go. */
 export function Providers() {
   const { tab = "health" } = route.useSearch();
   const navigate = route.useNavigate();
+  const Page = PAGES[tab];
   return (
     <Screen
       title="Providers and routing"
@@ -26,7 +33,7 @@ export function Providers() {
         value={tab}
         onChange={(next) => navigate({ search: { tab: next } })}
       >
-        {tab === "health" ? <Health /> : <Explain />}
+        <Page />
       </Tabs>
     </Screen>
   );

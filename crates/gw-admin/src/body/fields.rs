@@ -89,7 +89,7 @@ pub(super) fn unpriced(path: &Path<'_>, value: View<'_>) -> Result<UnpricedPolic
     UnpricedPolicy::parse(&text).ok_or_else(|| not_one_of(path, &names, &text))
 }
 
-pub(super) fn boolean(path: &Path<'_>, value: View<'_>) -> Result<bool, Invalid> {
+pub(crate) fn boolean(path: &Path<'_>, value: View<'_>) -> Result<bool, Invalid> {
     match (value.kind(), value.text()) {
         (Kind::Boolean, text) => Ok(text == "true"),
         _ => Err(wrong_type(path, "a boolean", value)),

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_admin::{
-    ConfigurationSource, ConfigurationState, LiveAdminService, LiveConfiguration, ReloadFuture, SignIn,
+    ConfigurationSource, ConfigurationState, Diagnostics, DiagnosticsFuture, DiagnosticsRequest,
+    DiagnosticsService, LiveAdminService, LiveConfiguration, ReloadFuture, SignIn,
 };
 use gw_engine::Engine;
 use gw_engine::engine::Stored;
+use gw_engine::error::Error;
 use gw_engine::settings::{EngineSettings, KeySettings, Limits, Role};
 use gw_server::settings::ServerSettings;
 use gw_server::{AccessLog, Listeners, LogLine, OperatorServices, ServerState, Shutdown};
@@ -46,6 +48,16 @@ impl ConfigurationSource for NoSource {
 impl AccessLog for Lines {
     fn write(&self, line: &LogLine<'_>) {
         let _ = self.0.send(String::from_utf8_lossy(&line.to_json()).trim_end().to_owned());
+    }
+}
+
+/// A gateway without drills and probes.
+#[derive(Debug)]
+struct NoDiagnostics;
+
+impl DiagnosticsService for NoDiagnostics {
+    fn run(&self, _: DiagnosticsRequest) -> DiagnosticsFuture {
+        Box::pin(async { Err(Error::internal()) })
     }
 }
 
@@ -117,7 +129,13 @@ impl Gateway {
         let state = ServerState::new(
             settings,
             engine,
-            OperatorServices { management, configuration, sign_in, console: &[] },
+            OperatorServices {
+                management,
+                configuration,
+                diagnostics: Diagnostics::new(Arc::new(NoDiagnostics)),
+                sign_in,
+                console: &[],
+            },
             Arc::new(Lines(sender)),
             Box::new(|| Ok(())),
             None,

@@ -1,5 +1,6 @@
 //! The choice of the upstream: names, fallbacks, retries, and their report in the member `gateway`.
 
+mod diagnostics;
 pub(crate) mod failover;
 mod hedging;
 mod properties;

@@ -1,6 +1,7 @@
 //! Rules about the code itself: sizes, names of files, first lines, and imports between crates.
 
 mod circles;
+mod drawing;
 mod exceptions;
 mod files;
 mod floors;
