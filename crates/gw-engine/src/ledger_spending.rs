@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_limits::{LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SubjectKind};
-use gw_store::Store;
 use gw_store::journal::Journal;
-use gw_store::ledger::Spender;
+use gw_store::ledger::{Spender, Spent};
+use gw_store::{CountedTime, Store};
 
 /// The time to wait for rows that are not in the ledger yet.
 const PENDING_ROWS_TIMEOUT: Duration = Duration::from_secs(2);
@@ -29,7 +29,7 @@ impl LedgerSpending {
         &self,
         kind: SubjectKind,
         id: &str,
-        (from, until): (i64, i64),
+        time: CountedTime,
         requests: &[String],
     ) -> Result<Spending, LedgerUnavailable> {
         // A new budget of a key in use must count the requests that ended and are not in the ledger yet.
@@ -41,8 +41,8 @@ impl LedgerSpending {
             SubjectKind::Key => Spender::Key(id),
             SubjectKind::Team => Spender::Team(id),
         };
-        let spent = self.store.spent_with(who, from, until, requests).await;
-        let spent = spent.map(|(cost_femtos, counted_requests)| Spending { cost_femtos, counted_requests });
+        let spent = self.store.spent_with(who, time, requests).await;
+        let spent = spent.map(|Spent { steps, requests }| Spending { steps, counted_requests: requests });
         spent.map_err(|error| {
             tracing::warn!("a budget cannot be looked up: {error}");
             LedgerUnavailable
@@ -55,10 +55,10 @@ impl SpendingLedger for LedgerSpending {
         &'a self,
         kind: SubjectKind,
         id: &'a str,
-        period: (i64, i64),
+        time: CountedTime,
         requests: &'a [String],
     ) -> SpendingFuture<'a> {
-        Box::pin(self.look_up(kind, id, period, requests))
+        Box::pin(self.look_up(kind, id, time, requests))
     }
 }
 
@@ -71,7 +71,7 @@ impl SpendingLedger for NothingSpent {
         &'a self,
         _: SubjectKind,
         _: &'a str,
-        _: (i64, i64),
+        _: CountedTime,
         _: &'a [String],
     ) -> SpendingFuture<'a> {
         Box::pin(std::future::ready(Ok(Spending::default())))

@@ -1,9 +1,10 @@
 //! Test doubles: a clock that tests set, and a ledger whose answers tests set.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use gw_store::Period;
+use gw_store::{CountedTime, Period, ROLLING_STEPS};
 use parking_lot::Mutex;
 
 use crate::{Clock, LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SubjectKind};
@@ -81,7 +82,7 @@ impl Clock for TestClock {
 /// A ledger that records the questions.
 #[derive(Debug, Default)]
 pub(crate) struct TestLedger {
-    /// The spending in every period, in femto-USD.
+    /// The spending in every period, in femto-USD. It is spent at the begin.
     pub(crate) spent: Mutex<i128>,
     /// More spending: unix seconds and femto-USD.
     pub(crate) rows: Mutex<Vec<(i64, i128)>>,
@@ -99,12 +100,16 @@ impl SpendingLedger for TestLedger {
         &'a self,
         _: SubjectKind,
         _: &'a str,
-        (from, until): (i64, i64),
+        CountedTime { from, until, step }: CountedTime,
         requests: &'a [String],
     ) -> SpendingFuture<'a> {
         self.questions.lock().push(from);
-        let in_period = |(at, _): &&(i64, i128)| (from..until).contains(at);
-        let rows = self.rows.lock().iter().filter(in_period).map(|row| row.1).sum::<i128>();
+        let mut steps = BTreeMap::new();
+        for (at, femtos) in self.rows.lock().iter().filter(|(at, _)| (from..until).contains(at)) {
+            let last = ROLLING_STEPS + 1;
+            let begin = step.map_or(from, |step| from + step * ((at - from) / step).min(last));
+            *steps.entry(begin).or_default() += femtos;
+        }
         Box::pin(async move {
             if let Some(permits) = &self.answer_permits {
                 permits.acquire().await.map_err(|_| LedgerUnavailable)?.forget();
@@ -114,7 +119,8 @@ impl SpendingLedger for TestLedger {
             }
             let counted = self.counted.lock();
             let counted_requests = requests.iter().filter(|id| counted.contains(id)).cloned().collect();
-            Ok(Spending { cost_femtos: rows + *self.spent.lock(), counted_requests })
+            *steps.entry(from).or_default() += *self.spent.lock();
+            Ok(Spending { steps: steps.into_iter().collect(), counted_requests })
         })
     }
 }

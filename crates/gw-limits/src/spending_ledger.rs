@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::pin::Pin;
 use std::time::Duration;
 
+use gw_store::CountedTime;
+
 use crate::subject_kind::SubjectKind;
 
 /// How long the ledger may take to answer.
@@ -12,8 +14,9 @@ const LEDGER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The spending of a subject in a period, as the ledger knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spending {
-    /// The sum of the costs, in femto-USD.
-    pub cost_femtos: i128,
+    /// The sums of the costs in femto-USD, by the begin of each step of the period (unix seconds). A period that does not move
+    /// on has one step. The last step of a rolling period has everything that is later, too.
+    pub steps: Vec<(i64, i128)>,
     /// Those of the requests in question that the sum includes.
     pub counted_requests: Vec<String>,
 }
@@ -28,14 +31,13 @@ pub type SpendingFuture<'a> = Pin<Box<dyn Future<Output = Result<Spending, Ledge
 
 /// The ledger, as budgets see it.
 pub trait SpendingLedger: Debug + Send + Sync {
-    /// The spending of a key or a team in a period (begin and end in unix seconds, the end excluded; `i64::MIN` and
-    /// `i64::MAX` for all time). Also says which of `requests` the sum includes. The sum and the list are of the same
-    /// moment.
+    /// The spending of a key or a team in the time that counts in a period. Also says which of `requests` the sums include. The
+    /// sums and the list are of the same moment.
     fn spending<'a>(
         &'a self,
         kind: SubjectKind,
         id: &'a str,
-        period: (i64, i64),
+        time: CountedTime,
         requests: &'a [String],
     ) -> SpendingFuture<'a>;
 }
@@ -47,11 +49,11 @@ pub trait SpendingLedger: Debug + Send + Sync {
 pub(crate) async fn ask(
     ledger: &dyn SpendingLedger,
     (kind, id): (SubjectKind, &str),
-    period: (i64, i64),
+    time: CountedTime,
     requests: &[String],
 ) -> Result<Spending, LedgerUnavailable> {
-    let answer = tokio::time::timeout(LEDGER_TIMEOUT, ledger.spending(kind, id, period, requests)).await;
+    let answer = tokio::time::timeout(LEDGER_TIMEOUT, ledger.spending(kind, id, time, requests)).await;
     let mut spending = answer.map_err(|_| LedgerUnavailable)??;
-    spending.cost_femtos = spending.cost_femtos.max(0);
+    spending.steps.iter_mut().for_each(|(_, femtos)| *femtos = (*femtos).max(0));
     Ok(spending)
 }

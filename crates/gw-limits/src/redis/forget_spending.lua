@@ -5,7 +5,7 @@
 local subject = subjects(0)[1]
 local money = budget_state(subject, subject.period)
 if money.is_known then
-  redis.call('HDEL', subject.state, 'start')
-  put(subject.state, 'spent', '0', 'least', whole(money.spent), 'least_of', whole(money.start))
+  put(subject.state, 'least', whole(money.spent), 'least_of', whole(money.start))
+  forget(subject, money)
 end
 return { exact(now), '0', '', '' }

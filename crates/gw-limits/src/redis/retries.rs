@@ -12,7 +12,7 @@ use super::replica::{AskError, Replica};
 use super::script::Script;
 use super::script_call::ScriptCall;
 use crate::refusal::Refusal;
-use crate::spending_ledger::{LedgerUnavailable, SpendingLedger, ask};
+use crate::spending_ledger::{LedgerUnavailable, Spending, SpendingLedger, ask};
 use crate::subject::Subject;
 
 /// The most questions to the ledger for one call.
@@ -157,10 +157,9 @@ impl Replica {
         let Some(budget) = subject.limits().budget else { return Ok(()) };
         let generation = self.holdings.generation();
         let (version, requests) = self.list_requests(subject).await?;
-        let period = budget.period.counted_from(period_start);
-        let spending = ask(ledger, (subject.kind(), subject.id()), period, &requests).await?;
-        let spent_nano = nano_usd(spending.cost_femtos);
-        let call = self.call("").arg(&period_start).arg(&spent_nano).arg(&self.new_epoch());
+        let time = budget.period.counted_from(period_start);
+        let spending = ask(ledger, (subject.kind(), subject.id()), time, &requests).await?;
+        let call = self.call("").arg(&period_start).arg(&steps_text(&spending)).arg(&self.new_epoch());
         let call = call.arg(&version).arg(&spending.counted_requests.join("\n"));
         let call = call.subject(&self.settings.prefix, subject);
         // The next generation must not get this answer: not every replica may have reported to it yet.
@@ -194,4 +193,10 @@ impl Replica {
             }
         }
     }
+}
+
+/// The spending as `learn_spending.lua` reads it.
+fn steps_text(spending: &Spending) -> String {
+    let lines = spending.steps.iter().map(|(begin, femtos)| format!("{begin}:{}\n", nano_usd(*femtos)));
+    lines.collect()
 }

@@ -145,14 +145,15 @@ async fn the_first_answer_of_the_ledger_counts() {
     // The answers of another replica, which asked at the same time, come late.
     let since = Period::Day.around(NOW).0;
     for (since, name) in [(since, "late"), (since - 86_400, "of yesterday")] {
-        let call = core.call("").arg(&since).arg(&40).arg(name).arg("0").arg("");
+        let call = core.call("").arg(&since).arg(&format!("{since}:40")).arg(name).arg("0").arg("");
         let call = call.subject(&settings.prefix, &subjects[0]);
         core.ask(&core.scripts.learn_spending, &call).await.unwrap();
         assert_eq!(figures(&redis, &subjects[0]).await, (50, 0));
     }
     // An answer about yesterday does not make the spending of today known.
     redis.flush().await;
-    let call = core.call("").arg(&(since - 86_400)).arg(&40).arg("of yesterday").arg("0").arg("");
+    let call =
+        core.call("").arg(&(since - 86_400)).arg(&format!("{since}:40")).arg("of yesterday").arg("0").arg("");
     core.ask(&core.scripts.learn_spending, &call.subject(&settings.prefix, &subjects[0])).await.unwrap();
     *ledger.spent.lock() = nano(100);
     assert!(limiter.admit("b", &subjects).await.is_err());
