@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::single_flight::{LookupFailed, SingleFlight};
-use crate::spending_ledger::{LedgerUnavailable, Spending, SpendingLedger, ask};
+use crate::spending_ledger::{LedgerUnavailable, Spending, SpendingLedger, SpendingQuestion, ask};
 use crate::subject_kind::SubjectKind;
 
 /// Femto-USD of a nano-USD.
@@ -149,9 +149,11 @@ impl BudgetState {
         clock: &dyn Clock,
         ledger: &dyn SpendingLedger,
     ) -> Result<(), LookupFailed> {
-        let question = async {
+        let question =
+            |start| SpendingQuestion { time: budget.period.counted_from(start), before: None, requests: &[] };
+        let asking = async {
             let Some(start) = self.begin_lookup(budget, clock.unix_seconds()) else { return Ok(()) };
-            let spending = ask(ledger, subject, budget.period.counted_from(start), &[]).await?;
+            let spending = ask(ledger, subject, question(start)).await?;
             let amounts = &mut *self.amounts.lock();
             amounts.enter_period(budget.period, clock.unix_seconds());
             if amounts.start == start && !amounts.is_known {
@@ -159,7 +161,7 @@ impl BudgetState {
             }
             Ok::<_, LedgerUnavailable>(())
         };
-        self.lookup.run(question).await
+        self.lookup.run(asking).await
     }
 
     /// The start of the period to ask the ledger about. None if the spending is known. From now on this process counts settlements
@@ -227,13 +229,15 @@ impl Amounts {
         self.steps.clear();
     }
 
-    /// Counts the cost of a request that began at this moment, unless it began before the period.
+    /// Counts the cost of a request that began at this moment, if it began in the period. After a clock went back, a request may
+    /// have begun in a later period, and counts there.
     fn count(&mut self, begun: i64, femtos: i128) {
-        if begun < self.start {
+        let step = self.period.step();
+        if begun < self.start || (begun >= self.end && step.is_none()) {
             return;
         }
         self.spent = self.spent.saturating_add(femtos);
-        let Some(step) = self.period.step() else { return };
+        let Some(step) = step else { return };
         let begin = begun - begun.rem_euclid(step);
         match self.steps.iter_mut().find(|(other, _)| *other == begin) {
             Some((_, spent)) => *spent = spent.saturating_add(femtos),

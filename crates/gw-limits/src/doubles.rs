@@ -7,7 +7,10 @@ use std::time::Duration;
 use gw_store::{CountedTime, Period, ROLLING_STEPS};
 use parking_lot::Mutex;
 
-use crate::{Clock, LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SubjectKind};
+use crate::{
+    Clock, CountedRequest, LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SpendingQuestion,
+    SubjectKind,
+};
 
 /// 2026-11-21T09:38:16Z, a Saturday, in unix seconds.
 pub(crate) const NOW: i64 = 1_795_253_896;
@@ -93,6 +96,8 @@ pub(crate) struct TestLedger {
     pub(crate) questions: Mutex<Vec<i64>>,
     /// The requests that the spending includes.
     pub(crate) counted: Mutex<Vec<String>>,
+    /// The costs of these requests in femto-USD, by id, and the unix seconds in which they began. Zero if a request is not here.
+    pub(crate) costs: Mutex<BTreeMap<String, (i128, i64)>>,
 }
 
 impl SpendingLedger for TestLedger {
@@ -100,10 +105,13 @@ impl SpendingLedger for TestLedger {
         &'a self,
         _: SubjectKind,
         _: &'a str,
-        CountedTime { from, until, step }: CountedTime,
-        requests: &'a [String],
+        SpendingQuestion { time, before, requests }: SpendingQuestion<'a>,
     ) -> SpendingFuture<'a> {
+        let CountedTime { from, until, step } = time;
         self.questions.lock().push(from);
+        let is_before = |at: &i64| before.is_some_and(|(from, until)| (from..until).contains(at));
+        let before_femtos: i128 =
+            self.rows.lock().iter().filter(|(at, _)| is_before(at)).map(|(_, femtos)| femtos).sum();
         let mut steps = BTreeMap::new();
         for (at, femtos) in self.rows.lock().iter().filter(|(at, _)| (from..until).contains(at)) {
             let last = ROLLING_STEPS + 1;
@@ -118,9 +126,17 @@ impl SpendingLedger for TestLedger {
                 return Err(LedgerUnavailable);
             }
             let counted = self.counted.lock();
-            let counted_requests = requests.iter().filter(|id| counted.contains(id)).cloned().collect();
-            *steps.entry(from).or_default() += *self.spent.lock();
-            Ok(Spending { steps: steps.into_iter().collect(), counted_requests })
+            let costs = self.costs.lock();
+            let known = requests.iter().filter(|id| counted.contains(id)).cloned();
+            let counted_requests = known.map(|id| {
+                let (cost_femtos, begun) = costs.get(&id).copied().unwrap_or_default();
+                CountedRequest { id, cost_femtos, begun }
+            });
+            let counted_requests = counted_requests.collect();
+            let spent = *self.spent.lock();
+            *steps.entry(from).or_default() += spent;
+            let before_femtos = before_femtos + before.map_or(0, |_| spent);
+            Ok(Spending { steps: steps.into_iter().collect(), before_femtos, counted_requests })
         })
     }
 }

@@ -74,7 +74,9 @@ pub use reservation::Reservation;
 pub use session::{
     MAX_SESSIONS, SESSION_TTL, SessionId, SessionLimit, SessionLimits, SessionRequest, SessionUse, ToolCall,
 };
-pub use spending_ledger::{LedgerUnavailable, Spending, SpendingFuture, SpendingLedger};
+pub use spending_ledger::{
+    CountedRequest, LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SpendingQuestion,
+};
 pub use subject::Subject;
 pub use subject_kind::SubjectKind;
 pub use subject_use::{BudgetUse, SubjectUse};

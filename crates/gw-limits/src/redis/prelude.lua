@@ -18,8 +18,11 @@
 --        open                 the number of leases
 --        epoch                the name of this state
 --        generation           the generation in which it was written
---        least, least_of      the spending before `forget_spending`, and the begin of its period
---        version              changes when a request settles while the ledger is asked
+--        before, before_from, before_until  the last known spending, while the spending is unknown: nano-USD, and the begin and
+--                             the end of the time in which it was spent ('' without an end)
+--        learned              when the ledger answered last, microseconds since 2025
+--        version              changes when the answer of a ledger that was asked before would be wrong
+--        gone                 the number of leases and marks that went while the spending was unknown
 --   2  a sorted set, the leases: '<nano-USD>:<request>' by the moment of expiry
 --   3  a sorted set, marks of requests without a lease, by the moment at which each is dropped:
 --        '<request>'                           the lease expired, and the request has not settled
@@ -95,7 +98,8 @@ local function enter_generation(subject)
   if written_in == generation then return end
   if written_in then
     redis.call('DEL', subject.leases, subject.marks, subject.in_flight)
-    redis.call('HDEL', subject.state, 'period', 'start', 'spent', 'reserved', 'open', 'epoch', 'least', 'least_of')
+    redis.call('HDEL', subject.state, 'period', 'start', 'spent', 'reserved', 'open', 'epoch', 'before',
+      'before_from', 'before_until')
     drop_steps(subject.state)
   end
   redis.call('HSET', subject.state, 'generation', generation)
@@ -188,18 +192,18 @@ local function months_around(day, count)
   end
 end
 
--- The begin and the end of the current period in unix seconds. A period without a length begins at 0 and has no end. A rolling
+-- The begin and the end of the period around a moment in unix seconds. A period without a length begins at 0 and has no end. A rolling
 -- period, such as `30d`, ends with its step, and the length of the step is the third value.
-local function current_period(period)
+local function period_around(period, moment)
   local days = tonumber(string.match(period, '^(%d+)d$'))
   if days then
     local step = days * DAY / ROLLING_STEPS
-    local stop = (math.floor(unix / step) + 1) * step
+    local stop = (math.floor(moment / step) + 1) * step
     return stop - days * DAY - step, stop, step
   end
   local length = PERIODS[period]
   if not length then return 0, nil end
-  local day = math.floor(unix / DAY)
+  local day = math.floor(moment / DAY)
   local first, next_first
   if length.months then
     first, next_first = months_around(day, length.months)
@@ -243,12 +247,20 @@ local function move_on(subject, money, start)
   return true
 end
 
--- Makes the spending unknown.
-local function forget(subject, money)
+-- Makes the known spending of a period unknown. It stays as the spending before: the ledger may not know all of it yet.
+local function forget(subject, money, period, start)
+  local _, stop, step = period_around(period, start)
+  put(subject.state, 'before', whole(money.spent), 'before_from', whole(start),
+    'before_until', (stop and not step) and whole(stop) or '', 'spent', '0')
   money.spent, money.is_known = 0, false
   redis.call('HDEL', subject.state, 'start')
-  put(subject.state, 'spent', '0')
+  redis.call('HINCRBY', subject.state, 'version', 1)
   drop_steps(subject.state)
+end
+
+-- Notes that leases or marks went. `list_requests.lua` may be reading them.
+local function note_gone(subject, money, count)
+  if count > 0 and subject.budget and not money.is_known then redis.call('HINCRBY', subject.state, 'gone', count) end
 end
 
 -- The budget of a subject in the current period: is_known, start, stop, spent, reserved, open, epoch. Expired leases
@@ -260,7 +272,7 @@ local function budget_state(subject, period)
     open = tonumber(got[5]) or 0, epoch = got[6] or '',
   }
   local start = tonumber(got[2])
-  money.start, money.stop, money.step = current_period(money.period)
+  money.start, money.stop, money.step = period_around(money.period, unix)
   money.upto = tonumber(got[7])
   if start and start == money.start and got[1] == money.period then
     money.is_known = true
@@ -275,7 +287,7 @@ local function budget_state(subject, period)
     if money.is_known then
       put(subject.state, 'start', whole(money.start), 'upto', whole(latest_end(money)), 'spent', whole(money.spent))
     else
-      forget(subject, money)
+      forget(subject, money, got[1] or money.period, start)
     end
   end
   -- Redis may have evicted the hash or the set alone. The set then decides what is reserved.
@@ -297,9 +309,9 @@ local function budget_state(subject, period)
     redis.call('PEXPIRE', subject.marks, DAY * 1000)
     put(subject.state, 'open', money.open, 'reserved', whole(money.reserved))
   end
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', subject.marks, '-inf', exact(now), 'LIMIT', 0, BATCH)) do
-    redis.call('ZREM', subject.marks, id)
-  end
+  local old = redis.call('ZRANGEBYSCORE', subject.marks, '-inf', exact(now), 'LIMIT', 0, BATCH)
+  for _, id in ipairs(old) do redis.call('ZREM', subject.marks, id) end
+  note_gone(subject, money, #expired + #old)
   return money
 end
 
@@ -325,11 +337,18 @@ local function add_mark(subject, member)
   return is_new
 end
 
+-- Whether the cost of a request that began at this moment counts in the period. After a clock went back, a request may
+-- have begun in a later period, and counts there.
+local function is_of_period(money, begun)
+  return begun >= money.start and (money.step ~= nil or money.stop == nil or begun < money.stop)
+end
+
 -- Counts the cost of a request that began at this moment (unix seconds). While the spending is unknown, the cost
--- becomes a mark: the ledger has to say whether it includes the cost already.
-local function add_cost(subject, money, nano, id, begun)
+-- becomes a mark: the ledger has to say whether it includes the cost already. `is_listed`: the ledger is asked about the
+-- request anyway, because it had a lease, or the mark of one.
+local function add_cost(subject, money, nano, id, begun, is_listed)
   if money.is_known then
-    if begun < money.start then return end
+    if not is_of_period(money, begun) then return end
     put(subject.state, 'spent', whole(money.spent + nano))
     if money.step then
       local field = 'step:' .. whole(begun - begun % money.step)
@@ -337,7 +356,7 @@ local function add_cost(subject, money, nano, id, begun)
     end
   elseif subject.budget then
     add_mark(subject, 'spent:' .. whole(nano) .. ':' .. whole(begun) .. ':' .. id)
-    redis.call('HINCRBY', subject.state, 'version', 1)
+    if not is_listed then redis.call('HINCRBY', subject.state, 'version', 1) end
   end
 end
 

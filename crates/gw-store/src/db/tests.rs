@@ -133,13 +133,13 @@ async fn spending_and_its_requests_are_read_in_one_snapshot() {
         store.record(&[row(1), row(2), row(3)]).await.unwrap();
         let asked = [id(2), id(9), "of nobody".to_owned(), id(3), "'\"\0,".to_owned()];
         let ever = CountedTime { from: i64::MIN, until: i64::MAX, step: None };
-        let mut spent = store.spent_with(Spender::Key("k"), ever, &asked).await.unwrap();
+        let mut spent = store.spent_with(Spender::Key("k"), ever, None, &asked).await.unwrap();
         spent.requests.sort_unstable();
         assert_eq!((spent.steps, spent.requests), (vec![(i64::MIN, 21)], vec![id(2), id(3)]));
-        let nothing = store.spent_with(Spender::Team("k"), ever, &[]).await.unwrap();
+        let nothing = store.spent_with(Spender::Team("k"), ever, None, &[]).await.unwrap();
         assert_eq!((nothing.steps, nothing.requests), (vec![(i64::MIN, 0)], Vec::new()));
         let many: Vec<String> = (0..20_000).map(id).collect();
-        assert_eq!(store.spent_with(Spender::Key("k"), ever, &many).await.unwrap().requests.len(), 3);
+        assert_eq!(store.spent_with(Spender::Key("k"), ever, None, &many).await.unwrap().requests.len(), 3);
     })
     .await;
 }

@@ -9,12 +9,20 @@ use crate::db::{Result, Store};
 use crate::limits::{CountedTime, ROLLING_STEPS};
 use crate::sql::{Sql, indexed};
 
+/// The number of the step that stands for the time before.
+const BEFORE: i64 = -1;
+/// What follows the number of a step.
+const SUMS: &str = " AS BIGINT) AS step, CAST(coalesce(sum(cost_nano), 0) AS BIGINT) AS nano, \
+    CAST(coalesce(sum(cost_rest), 0) AS BIGINT) AS rest, CAST(NULL AS TEXT) AS id FROM usage_hours WHERE ";
+
 /// The answer to a budget's question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spent {
     /// The spending in femto-USD, by the begin of each step (unix seconds). Steps without spending may be absent. A time without
     /// steps has one, which begins with it. The last step of a rolling period has everything that is later, too.
     pub steps: Vec<(i64, i128)>,
+    /// The spending in the time before.
+    pub before: i128,
     /// Those of the requests in question that have a row, so that the sums include them.
     pub requests: Vec<String>,
 }
@@ -23,16 +31,18 @@ impl Store {
     /// The spending of a key or a team in femto-USD, from the hour that contains `from` (unix seconds) up to the hours that
     /// begin before `until`.
     pub async fn spent(&self, who: Spender<'_>, from: i64, until: i64) -> Result<i128> {
-        let spent = self.spent_with(who, CountedTime { from, until, step: None }, &[]).await?;
+        let time = CountedTime { from, until, step: None };
+        let spent = self.spent_with(who, time, None, &[]).await?;
         Ok(spent.steps.into_iter().map(|(_, femtos)| femtos).sum())
     }
 
-    /// The spending of each step of a time, and those of the given requests that have a row, both at the same moment. Hours count as
-    /// a whole.
+    /// The spending of each step of a time, that of another time `before` (begin and end), and those of the given requests that have
+    /// a row, all at the same moment. Hours count as a whole.
     pub async fn spent_with(
         &self,
         who: Spender<'_>,
         time: CountedTime,
+        before: Option<(i64, i64)>,
         requests: &[String],
     ) -> Result<Spent> {
         // SQLite finds a row by its time, which the id holds.
@@ -42,6 +52,10 @@ impl Store {
         let is_postgres = self.is_postgres();
         let mut sql = Sql::new("");
         push_steps(&mut sql, who, time, is_postgres);
+        if let Some((from, until)) = before {
+            sql.push(" UNION ALL SELECT CAST(").push_int(BEFORE).push(SUMS);
+            push_hours(&mut sql, who, from, until);
+        }
         // One statement sees one moment.
         sql.push(if is_postgres {
             " UNION ALL SELECT 0::bigint, 0::bigint, 0::bigint, ledger.request_id FROM ledger WHERE ledger.request_id IN \
@@ -64,6 +78,7 @@ impl Store {
         for (step, femtos, id) in rows.await? {
             match id {
                 Some(id) => spent.requests.push(id),
+                None if step == BEFORE => spent.before = femtos,
                 None => spent.steps.push((begin_of(time, step), femtos)),
             }
         }
@@ -87,21 +102,19 @@ fn push_steps<'q>(sql: &mut Sql<'q>, who: Spender<'q>, time: CountedTime, is_pos
         }
         None => drop(sql.push("0")),
     }
-    sql.push(
-        " AS BIGINT) AS step, CAST(coalesce(sum(cost_nano), 0) AS BIGINT) AS nano, \
-         CAST(coalesce(sum(cost_rest), 0) AS BIGINT) AS rest, CAST(NULL AS TEXT) AS id FROM usage_hours WHERE ",
-    );
-    push_spender(sql, who);
-    sql.push(" AND hour >= ").push_int(time.from.div_euclid(3600).saturating_mul(3600));
-    sql.push(" AND hour < ").push_int(time.until);
+    sql.push(SUMS);
+    push_hours(sql, who, time.from, time.until);
     if time.step.is_some() {
         sql.push(" GROUP BY 1");
     }
 }
 
-fn push_spender<'q>(sql: &mut Sql<'q>, who: Spender<'q>) {
+/// Writes the conditions on the hours between two moments.
+fn push_hours<'q>(sql: &mut Sql<'q>, who: Spender<'q>, from: i64, until: i64) {
     match who {
         Spender::Key(id) => sql.push("key_id = ").push_name(id),
         Spender::Team(id) => sql.push("team = ").push_name(id),
     };
+    sql.push(" AND hour >= ").push_int(from.div_euclid(3600).saturating_mul(3600));
+    sql.push(" AND hour < ").push_int(until);
 }

@@ -75,9 +75,10 @@ async fn the_sums_of_a_rolling_period_are_those_of_its_requests() {
             let sums =
                 begins.map(|begin| (begin, sum(begin, if begin == end { i64::MAX } else { begin + step })));
             let expected: Vec<_> = sums.filter(|(_, spent)| *spent > 0).collect();
-            let mut seen = store.spent_with(Spender::Key("key-1"), time, &[]).await.unwrap().steps;
-            seen.sort_unstable();
-            assert_eq!(seen, expected, "at {at}");
+            let before = (at - at % 3_600 - 100_000 / 3_600 * 3_600, at - at % 3_600);
+            let mut seen = store.spent_with(Spender::Key("key-1"), time, Some(before), &[]).await.unwrap();
+            seen.steps.sort_unstable();
+            assert_eq!((seen.steps, seen.before), (expected, sum(before.0, before.1)), "at {at}");
         }
     })
     .await;

@@ -68,7 +68,10 @@ struct Side {
     rates: bool,
     subjects: Vec<Arc<Subject>>,
     permit: Vec<AdmissionPermit>,
-    reserved: Vec<Reservation>,
+    /// Reservations, and when each began.
+    reserved: Vec<(Reservation, i64)>,
+    /// The ledger that hears of the costs, and the clock. Both sides share one ledger.
+    ledger: Option<(Arc<TestLedger>, Arc<TestClock>)>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -85,8 +88,8 @@ fn micros(time: Duration) -> u64 {
 }
 
 impl Side {
-    fn new(limiter: Limiter, rates: bool) -> Self {
-        Self { limiter, rates, subjects: Vec::new(), permit: Vec::new(), reserved: Vec::new() }
+    fn new(limiter: Limiter, rates: bool, ledger: Option<(Arc<TestLedger>, Arc<TestClock>)>) -> Self {
+        Self { limiter, rates, subjects: Vec::new(), permit: Vec::new(), reserved: Vec::new(), ledger }
     }
 
     fn limit(&mut self, case: u64, rpm: u32, tpm: u64, budget: u64) {
@@ -139,7 +142,8 @@ impl Side {
                 let (most, least) = (nano(worst), nano(least));
                 match self.limiter.reserve_up_to(id, &self.who(who), tokens, most, least).await {
                     Ok((reserved, femtos)) => {
-                        self.reserved.push(reserved);
+                        let begun = self.ledger.as_ref().map_or(0, |(_, clock)| clock.unix_seconds());
+                        self.reserved.push((reserved, begun));
                         return Observed::Granted { femtos };
                     }
                     Err(refusal) => return Observed::Refused { refusal: rounded(refusal) },
@@ -147,7 +151,11 @@ impl Side {
             }
             Step::Leave { which } if which < self.permit.len() => drop(self.permit.swap_remove(which)),
             Step::Settle { which, tokens, used } if which < self.reserved.len() => {
-                self.reserved.swap_remove(which).settle(tokens, nano(used));
+                let (mut reserved, begun) = self.reserved.swap_remove(which);
+                reserved.settle(tokens, nano(used));
+                if let Some((ledger, _)) = &self.ledger {
+                    ledger.rows.lock().push((begun, nano(used)));
+                }
             }
             Step::Drop { which } if which < self.reserved.len() => drop(self.reserved.swap_remove(which)),
             Step::Change { rpm, tpm, budget } => self.limit(case, rpm, tpm, budget),
@@ -198,7 +206,7 @@ fn decide_alike(cases: u32, rates: bool) {
     // Reservations in process do not expire, so the leases have to outlast the test.
     let settings = RedisSettings { lease: Duration::from_secs(400 * 86_400), ..settings(&redis) };
     let (remote, _core) = runtime.block_on(replica_at(settings, &clock, &ledger));
-    let local = Limiter::in_process_with_clock(clock.clone(), ledger);
+    let local = Limiter::in_process_with_clock(clock.clone(), ledger.clone());
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases,
         failure_persistence: None,
@@ -207,7 +215,10 @@ fn decide_alike(cases: u32, rates: bool) {
     let steps = prop::collection::vec(step(), 1..80);
     let checked = runner.run(&steps, |steps| {
         let case = CASES.fetch_add(1, Ordering::Relaxed);
-        let (mut here, mut there) = (Side::new(local.clone(), rates), Side::new(remote.clone(), rates));
+        ledger.rows.lock().truncate(40);
+        let heard = Some((ledger.clone(), clock.clone()));
+        let (mut here, mut there) =
+            (Side::new(local.clone(), rates, heard), Side::new(remote.clone(), rates, None));
         here.limit(case, 5, 500, 150);
         there.limit(case, 5, 500, 150);
         for (number, step) in steps.into_iter().enumerate() {
