@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_limits::{LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SubjectKind};
+use gw_limits::{
+    CountedRequest, LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SpendingQuestion,
+    SubjectKind,
+};
 use gw_store::Store;
 use gw_store::journal::Journal;
-use gw_store::ledger::Spender;
+use gw_store::ledger::{Spender, Spent};
 
 /// The time to wait for rows that are not in the ledger yet.
 const PENDING_ROWS_TIMEOUT: Duration = Duration::from_secs(2);
@@ -29,8 +32,7 @@ impl LedgerSpending {
         &self,
         kind: SubjectKind,
         id: &str,
-        (from, until): (i64, i64),
-        requests: &[String],
+        SpendingQuestion { time, before, requests }: SpendingQuestion<'_>,
     ) -> Result<Spending, LedgerUnavailable> {
         // A new budget of a key in use must count the requests that ended and are not in the ledger yet.
         if !self.journal.wait_until_written(PENDING_ROWS_TIMEOUT).await {
@@ -41,12 +43,20 @@ impl LedgerSpending {
             SubjectKind::Key => Spender::Key(id),
             SubjectKind::Team => Spender::Team(id),
         };
-        let spent = self.store.spent_with(who, from, until, requests).await;
-        let spent = spent.map(|(cost_femtos, counted_requests)| Spending { cost_femtos, counted_requests });
-        spent.map_err(|error| {
+        let spent = self.store.spent_with(who, time, before, requests).await;
+        let failed = |error| {
             tracing::warn!("a budget cannot be looked up: {error}");
             LedgerUnavailable
-        })
+        };
+        let Spent { steps, before: before_femtos, requests } = spent.map_err(failed)?;
+        let mut counted_requests = Vec::with_capacity(requests.len());
+        for id in requests {
+            // A row never changes, so it may be read after the sums.
+            let row = if before.is_some() { self.store.request(&id).await.map_err(failed)? } else { None };
+            let (cost_femtos, begun) = row.map(|row| (row.cost, row.at.div_euclid(1000))).unwrap_or_default();
+            counted_requests.push(CountedRequest { id, cost_femtos, begun });
+        }
+        Ok(Spending { steps, before_femtos, counted_requests })
     }
 }
 
@@ -55,10 +65,9 @@ impl SpendingLedger for LedgerSpending {
         &'a self,
         kind: SubjectKind,
         id: &'a str,
-        period: (i64, i64),
-        requests: &'a [String],
+        question: SpendingQuestion<'a>,
     ) -> SpendingFuture<'a> {
-        Box::pin(self.look_up(kind, id, period, requests))
+        Box::pin(self.look_up(kind, id, question))
     }
 }
 
@@ -67,13 +76,7 @@ impl SpendingLedger for LedgerSpending {
 pub struct NothingSpent;
 
 impl SpendingLedger for NothingSpent {
-    fn spending<'a>(
-        &'a self,
-        _: SubjectKind,
-        _: &'a str,
-        _: (i64, i64),
-        _: &'a [String],
-    ) -> SpendingFuture<'a> {
+    fn spending<'a>(&'a self, _: SubjectKind, _: &'a str, _: SpendingQuestion<'a>) -> SpendingFuture<'a> {
         Box::pin(std::future::ready(Ok(Spending::default())))
     }
 }

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::single_flight::{LookupFailed, SingleFlight};
-use crate::spending_ledger::{LedgerUnavailable, SpendingLedger, ask};
+use crate::spending_ledger::{LedgerUnavailable, Spending, SpendingLedger, SpendingQuestion, ask};
 use crate::subject_kind::SubjectKind;
 
 /// Femto-USD of a nano-USD.
@@ -28,6 +28,8 @@ struct Amounts {
     period: Period,
     /// The start of the period.
     start: i64,
+    /// The first moment of which this is the period: the start, or the begin of the last step of a rolling period.
+    valid_from: i64,
     /// The end of the period, which does not belong to it.
     end: i64,
     /// The latest end of all periods so far. Nothing can have been spent in a period that begins at or after it.
@@ -36,6 +38,8 @@ struct Amounts {
     /// ledger was asked.
     is_known: bool,
     spent: i128,
+    /// `spent` of a rolling period by the steps in which the requests began.
+    steps: Vec<(i64, i128)>,
     reserved: i128,
 }
 
@@ -115,17 +119,15 @@ impl BudgetState {
         let amounts = &mut *self.amounts.lock();
         amounts.enter_period(amounts.period, unix);
         amounts.reserved = amounts.reserved.saturating_sub(reserved_femtos);
-        if begun >= amounts.start {
-            amounts.spent = amounts.spent.saturating_add(cost_femtos);
-        }
+        amounts.count(begun, cost_femtos);
     }
 
     /// Counts a cost that had no reservation. While the spending is unknown, the ledger will report this cost too.
     pub(crate) fn charge(&self, budget: Budget, unix: i64, begun: i64, cost_femtos: i128) {
         let amounts = &mut *self.amounts.lock();
         amounts.enter_period(budget.period, unix);
-        if amounts.is_known && begun >= amounts.start {
-            amounts.spent = amounts.spent.saturating_add(cost_femtos);
+        if amounts.is_known {
+            amounts.count(begun, cost_femtos);
         }
     }
 
@@ -147,18 +149,19 @@ impl BudgetState {
         clock: &dyn Clock,
         ledger: &dyn SpendingLedger,
     ) -> Result<(), LookupFailed> {
-        let question = async {
+        let question =
+            |start| SpendingQuestion { time: budget.period.counted_from(start), before: None, requests: &[] };
+        let asking = async {
             let Some(start) = self.begin_lookup(budget, clock.unix_seconds()) else { return Ok(()) };
-            let spending = ask(ledger, subject, budget.period.counted_from(start), &[]).await?;
+            let spending = ask(ledger, subject, question(start)).await?;
             let amounts = &mut *self.amounts.lock();
             amounts.enter_period(budget.period, clock.unix_seconds());
             if amounts.start == start && !amounts.is_known {
-                amounts.spent = amounts.spent.saturating_add(spending.cost_femtos);
-                amounts.is_known = true;
+                amounts.learn(&spending);
             }
             Ok::<_, LedgerUnavailable>(())
         };
-        self.lookup.run(question).await
+        self.lookup.run(asking).await
     }
 
     /// The start of the period to ask the ledger about. None if the spending is known. From now on this process counts settlements
@@ -169,7 +172,7 @@ impl BudgetState {
         if amounts.is_known {
             return None;
         }
-        amounts.spent = 0;
+        amounts.clear();
         Some(amounts.start)
     }
 
@@ -177,7 +180,10 @@ impl BudgetState {
     #[cfg(test)]
     pub(crate) fn is_current(&self, budget: Budget, unix: i64) -> bool {
         let amounts = self.amounts.lock();
-        amounts.is_known && amounts.period == budget.period && amounts.start <= unix && unix < amounts.end
+        amounts.is_known
+            && amounts.period == budget.period
+            && amounts.valid_from <= unix
+            && unix < amounts.end
     }
 
     /// The spent and the reserved amount.
@@ -191,16 +197,58 @@ impl BudgetState {
 impl Amounts {
     /// Changes to the period around this moment.
     fn enter_period(&mut self, period: Period, unix: i64) {
-        if self.period == period && self.start <= unix && unix < self.end {
+        if self.period == period && self.valid_from <= unix && unix < self.end {
             return;
         }
         let (start, end) = period.around(unix);
-        // Nothing is spent yet in a period that begins after all others. In an earlier period, in one of another kind, or
-        // after a step of a rolling period, only the ledger knows the spending.
-        self.is_known &= self.period == period && start >= self.latest_end;
+        let is_same_kind = self.period == period;
+        if is_same_kind && self.is_known && start > self.start && period.step().is_some() {
+            self.is_known = self.drop_steps_before(start);
+        } else {
+            // Nothing is spent yet in a period that begins after all others. In an earlier period, or in one of another kind, only
+            // the ledger knows the spending.
+            self.is_known &= is_same_kind && start >= self.latest_end;
+            self.clear();
+        }
         self.latest_end = self.latest_end.max(end);
         (self.period, self.start, self.end) = (period, start, end);
+        self.valid_from = period.step().map_or(start, |step| end - step);
+    }
+
+    /// Takes the steps that leave a rolling period out of its spending. Returns false if it has spending from after its end: the
+    /// clock went back, and only the ledger knows when that was spent.
+    fn drop_steps_before(&mut self, start: i64) -> bool {
+        let is_ahead = self.steps.iter().any(|(begin, _)| *begin >= self.end);
+        self.steps.retain(|(begin, _)| *begin >= start);
+        self.spent = self.steps.iter().fold(0, |sum: i128, (_, spent)| sum.saturating_add(*spent));
+        !is_ahead
+    }
+
+    fn clear(&mut self) {
         self.spent = 0;
+        self.steps.clear();
+    }
+
+    /// Counts the cost of a request that began at this moment, if it began in the period. After a clock went back, a request may
+    /// have begun in a later period, and counts there.
+    fn count(&mut self, begun: i64, femtos: i128) {
+        let step = self.period.step();
+        if begun < self.start || (begun >= self.end && step.is_none()) {
+            return;
+        }
+        self.spent = self.spent.saturating_add(femtos);
+        let Some(step) = step else { return };
+        let begin = begun - begun.rem_euclid(step);
+        match self.steps.iter_mut().find(|(other, _)| *other == begin) {
+            Some((_, spent)) => *spent = spent.saturating_add(femtos),
+            None => self.steps.push((begin, femtos)),
+        }
+    }
+
+    /// Adds what the ledger knows.
+    fn learn(&mut self, spending: &Spending) {
+        spending.steps.iter().for_each(|(begin, femtos)| self.count(*begin, *femtos));
+        self.is_known = true;
     }
 
     /// The amount that is neither spent nor reserved.

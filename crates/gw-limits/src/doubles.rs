@@ -1,12 +1,16 @@
 //! Test doubles: a clock that tests set, and a ledger whose answers tests set.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use gw_store::Period;
+use gw_store::{CountedTime, Period, ROLLING_STEPS};
 use parking_lot::Mutex;
 
-use crate::{Clock, LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SubjectKind};
+use crate::{
+    Clock, CountedRequest, LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SpendingQuestion,
+    SubjectKind,
+};
 
 /// 2026-11-21T09:38:16Z, a Saturday, in unix seconds.
 pub(crate) const NOW: i64 = 1_795_253_896;
@@ -81,7 +85,7 @@ impl Clock for TestClock {
 /// A ledger that records the questions.
 #[derive(Debug, Default)]
 pub(crate) struct TestLedger {
-    /// The spending in every period, in femto-USD.
+    /// The spending in every period, in femto-USD. It is spent at the begin.
     pub(crate) spent: Mutex<i128>,
     /// More spending: unix seconds and femto-USD.
     pub(crate) rows: Mutex<Vec<(i64, i128)>>,
@@ -92,6 +96,8 @@ pub(crate) struct TestLedger {
     pub(crate) questions: Mutex<Vec<i64>>,
     /// The requests that the spending includes.
     pub(crate) counted: Mutex<Vec<String>>,
+    /// The costs of these requests in femto-USD, by id, and the unix seconds in which they began. Zero if a request is not here.
+    pub(crate) costs: Mutex<BTreeMap<String, (i128, i64)>>,
 }
 
 impl SpendingLedger for TestLedger {
@@ -99,12 +105,19 @@ impl SpendingLedger for TestLedger {
         &'a self,
         _: SubjectKind,
         _: &'a str,
-        (from, until): (i64, i64),
-        requests: &'a [String],
+        SpendingQuestion { time, before, requests }: SpendingQuestion<'a>,
     ) -> SpendingFuture<'a> {
+        let CountedTime { from, until, step } = time;
         self.questions.lock().push(from);
-        let in_period = |(at, _): &&(i64, i128)| (from..until).contains(at);
-        let rows = self.rows.lock().iter().filter(in_period).map(|row| row.1).sum::<i128>();
+        let is_before = |at: &i64| before.is_some_and(|(from, until)| (from..until).contains(at));
+        let before_femtos: i128 =
+            self.rows.lock().iter().filter(|(at, _)| is_before(at)).map(|(_, femtos)| femtos).sum();
+        let mut steps = BTreeMap::new();
+        for (at, femtos) in self.rows.lock().iter().filter(|(at, _)| (from..until).contains(at)) {
+            let last = ROLLING_STEPS + 1;
+            let begin = step.map_or(from, |step| from + step * ((at - from) / step).min(last));
+            *steps.entry(begin).or_default() += femtos;
+        }
         Box::pin(async move {
             if let Some(permits) = &self.answer_permits {
                 permits.acquire().await.map_err(|_| LedgerUnavailable)?.forget();
@@ -113,8 +126,17 @@ impl SpendingLedger for TestLedger {
                 return Err(LedgerUnavailable);
             }
             let counted = self.counted.lock();
-            let counted_requests = requests.iter().filter(|id| counted.contains(id)).cloned().collect();
-            Ok(Spending { cost_femtos: rows + *self.spent.lock(), counted_requests })
+            let costs = self.costs.lock();
+            let known = requests.iter().filter(|id| counted.contains(id)).cloned();
+            let counted_requests = known.map(|id| {
+                let (cost_femtos, begun) = costs.get(&id).copied().unwrap_or_default();
+                CountedRequest { id, cost_femtos, begun }
+            });
+            let counted_requests = counted_requests.collect();
+            let spent = *self.spent.lock();
+            *steps.entry(from).or_default() += spent;
+            let before_femtos = before_femtos + before.map_or(0, |_| spent);
+            Ok(Spending { steps: steps.into_iter().collect(), before_femtos, counted_requests })
         })
     }
 }

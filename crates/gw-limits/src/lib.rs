@@ -23,8 +23,8 @@
 //! **Budgets** add up the money spent in a period and the money reserved for requests in flight. A reservation passes
 //! when `spent + reserved + cost <= budget`, checked atomically, so parallel requests cannot exceed the budget. The
 //! table of [`gw_store::Period`] has the periods. A new period begins with nothing spent. A request counts in the period
-//! in which it began, as it does in the ledger. A rolling period moves on in steps, and after each step the ledger is
-//! asked for the spending of the hours that are left.
+//! in which it began, as it does in the ledger. A rolling period moves on in steps. The spending of each step is
+//! counted by itself, so that it leaves with its step.
 //!
 //! A budget whose spending is unknown asks the ledger through [`SpendingLedger`], once for all waiting requests
 //! (single-flight). This happens at the first use, after a change of the period's kind, and after the clock went back.
@@ -74,7 +74,9 @@ pub use reservation::Reservation;
 pub use session::{
     MAX_SESSIONS, SESSION_TTL, SessionId, SessionLimit, SessionLimits, SessionRequest, SessionUse, ToolCall,
 };
-pub use spending_ledger::{LedgerUnavailable, Spending, SpendingFuture, SpendingLedger};
+pub use spending_ledger::{
+    CountedRequest, LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SpendingQuestion,
+};
 pub use subject::Subject;
 pub use subject_kind::SubjectKind;
 pub use subject_use::{BudgetUse, SubjectUse};

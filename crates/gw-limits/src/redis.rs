@@ -34,7 +34,14 @@
 //! **Lost keys** (eviction) make budgets unknown too, but no replica reports again. What other replicas have not yet
 //! written into the ledger can be overspent. The same is true of a budget that is added to a subject without one
 //! (`forget_spending.lua`): a replica that does not know the budget yet, or that knows it no more, does not count
-//! requests that end meanwhile. Use `maxmemory-policy noeviction`, and a Redis for limits alone.
+//! requests that end meanwhile.
+//!
+//! **Spending that becomes unknown** while Redis has all keys (a budget is added, a process uses a subject for the first
+//! time, the kind of the period changes, the clock goes back) is not lost. Redis keeps the amount and its time. The ledger
+//! tells what it knows of that time, and the difference, which some replica has not written yet, counts in the next
+//! period (`learn_spending.lua`).
+//!
+//! Use `maxmemory-policy noeviction`, and a Redis for limits alone.
 
 pub(crate) mod amount;
 pub(crate) mod answer;

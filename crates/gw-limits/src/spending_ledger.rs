@@ -4,6 +4,8 @@ use std::fmt::Debug;
 use std::pin::Pin;
 use std::time::Duration;
 
+use gw_store::CountedTime;
+
 use crate::subject_kind::SubjectKind;
 
 /// How long the ledger may take to answer.
@@ -12,10 +14,35 @@ const LEDGER_TIMEOUT: Duration = Duration::from_secs(5);
 /// The spending of a subject in a period, as the ledger knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spending {
-    /// The sum of the costs, in femto-USD.
+    /// The sums of the costs in femto-USD, by the begin of each step of the period (unix seconds). A period that does not move
+    /// on has one step. The last step of a rolling period has everything that is later, too.
+    pub steps: Vec<(i64, i128)>,
+    /// The sum of the time before.
+    pub before_femtos: i128,
+    /// Those of the requests in question that the sums include.
+    pub counted_requests: Vec<CountedRequest>,
+}
+
+/// A request that the sums include.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CountedRequest {
+    /// Its id.
+    pub id: String,
+    /// Its cost. Zero if the question has no time before.
     pub cost_femtos: i128,
-    /// Those of the requests in question that the sum includes.
-    pub counted_requests: Vec<String>,
+    /// The unix second in which it began. Zero if the question has no time before.
+    pub begun: i64,
+}
+
+/// A budget's question.
+#[derive(Clone, Copy, Debug)]
+pub struct SpendingQuestion<'a> {
+    /// The time that counts in its period.
+    pub time: CountedTime,
+    /// The begin and the end of the time whose spending was known before, in unix seconds.
+    pub before: Option<(i64, i64)>,
+    /// Requests that the ledger may or may not know.
+    pub requests: &'a [String],
 }
 
 /// The ledger cannot answer now. The implementation of [`SpendingLedger`] logs the cause.
@@ -28,15 +55,13 @@ pub type SpendingFuture<'a> = Pin<Box<dyn Future<Output = Result<Spending, Ledge
 
 /// The ledger, as budgets see it.
 pub trait SpendingLedger: Debug + Send + Sync {
-    /// The spending of a key or a team in a period (begin and end in unix seconds, the end excluded; `i64::MIN` and
-    /// `i64::MAX` for all time). Also says which of `requests` the sum includes. The sum and the list are of the same
+    /// The spending of a key or a team. Also says which of the requests the sums include. The sums and the list are of the same
     /// moment.
     fn spending<'a>(
         &'a self,
         kind: SubjectKind,
         id: &'a str,
-        period: (i64, i64),
-        requests: &'a [String],
+        question: SpendingQuestion<'a>,
     ) -> SpendingFuture<'a>;
 }
 
@@ -47,11 +72,10 @@ pub trait SpendingLedger: Debug + Send + Sync {
 pub(crate) async fn ask(
     ledger: &dyn SpendingLedger,
     (kind, id): (SubjectKind, &str),
-    period: (i64, i64),
-    requests: &[String],
+    question: SpendingQuestion<'_>,
 ) -> Result<Spending, LedgerUnavailable> {
-    let answer = tokio::time::timeout(LEDGER_TIMEOUT, ledger.spending(kind, id, period, requests)).await;
+    let answer = tokio::time::timeout(LEDGER_TIMEOUT, ledger.spending(kind, id, question)).await;
     let mut spending = answer.map_err(|_| LedgerUnavailable)??;
-    spending.cost_femtos = spending.cost_femtos.max(0);
+    spending.steps.iter_mut().for_each(|(_, femtos)| *femtos = (*femtos).max(0));
     Ok(spending)
 }

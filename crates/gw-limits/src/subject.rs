@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use gw_store::{Limits, OnBudget, UnpricedPolicy};
 
@@ -110,14 +111,27 @@ impl State {
 pub(crate) struct BudgetChanges {
     /// The number of changes between having a budget and having none. Even while there is a budget.
     count: AtomicU64,
-    /// The count that was sent to Redis last.
+    /// The count that was sent to Redis last. `u64::MAX`: none was.
     reported: AtomicU64,
+    /// When this process began to count the subject.
+    began: Instant,
+}
+
+/// A budget that Redis has to hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct UnreportedBudget {
+    /// To mark it as reported.
+    pub(crate) count: u64,
+    /// For how long this process has counted a subject that had a budget from its begin. None if the budget was added.
+    pub(crate) age: Option<Duration>,
 }
 
 impl BudgetChanges {
-    /// A budget that exists from the beginning is not an added one: Redis may know its spending.
+    /// Before this process had the subject, another configuration may have given it no budget, so that Redis did not count
+    /// everything. Redis hears of the budget at its first use.
     fn new(limits: &Limits) -> Self {
-        Self { count: u64::from(limits.budget.is_none()).into(), reported: 0.into() }
+        let count = u64::from(limits.budget.is_none());
+        Self { count: count.into(), reported: u64::MAX.into(), began: Instant::now() }
     }
 
     /// Applies new limits. Returns whether they add a budget.
@@ -132,10 +146,11 @@ impl BudgetChanges {
         self.count.load(Ordering::Acquire).is_multiple_of(2)
     }
 
-    /// The count to send to Redis. None if Redis already has it, or if there is no budget.
-    pub(crate) fn unreported(&self) -> Option<u64> {
+    /// What Redis has to hear. None if it has heard of the budget, or if there is none.
+    pub(crate) fn unreported(&self) -> Option<UnreportedBudget> {
         let count = self.count.load(Ordering::Acquire);
-        (count.is_multiple_of(2) && count != self.reported.load(Ordering::Acquire)).then_some(count)
+        let is_unreported = count.is_multiple_of(2) && count != self.reported.load(Ordering::Acquire);
+        is_unreported.then(|| UnreportedBudget { count, age: (count == 0).then(|| self.began.elapsed()) })
     }
 
     /// Records that this count was sent to Redis.

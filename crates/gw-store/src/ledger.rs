@@ -14,6 +14,7 @@ mod line;
 mod line_text;
 mod read;
 mod source;
+mod spending;
 mod sqlite;
 mod write;
 
@@ -25,6 +26,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use decision::{Decision, ExcludedModel, RankedModel};
 pub use line::Line;
 pub(crate) use line::{read as read_json, read_prefix};
+pub use spending::Spent;
 
 use gw_wire::operation::Operation;
 use gw_wire::usage::Units;

@@ -27,5 +27,5 @@ mod testing;
 pub use db::{Error, Result, Store};
 pub use keys::{NewKey, Role, StoredKey, Team};
 pub use limits::{
-    Budget, Limits, OnBudget, Period, PeriodLength, ROLLING_STEPS, RollingDays, UnpricedPolicy,
+    Budget, CountedTime, Limits, OnBudget, Period, PeriodLength, ROLLING_STEPS, RollingDays, UnpricedPolicy,
 };

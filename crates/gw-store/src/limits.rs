@@ -244,16 +244,37 @@ impl Period {
 }
 
 impl Period {
-    /// The begin and the end of the spending that counts in the period with this start. In a rolling period spending after its
-    /// end counts, too, so that a clock that goes back grants nothing anew.
+    /// The spending that counts in the period with this start. In a rolling period spending after its end counts, too, so that a
+    /// clock that goes back grants nothing anew.
     #[must_use]
-    pub fn counted_from(self, start: i64) -> (i64, i64) {
-        match self {
+    pub fn counted_from(self, start: i64) -> CountedTime {
+        let (from, until) = match self {
             Self::Rolling(_) => (start, i64::MAX),
             _ if start == i64::MIN => (i64::MIN, i64::MAX),
             _ => self.around(start),
+        };
+        CountedTime { from, until, step: self.step() }
+    }
+
+    /// The seconds of a step of a rolling period. None if the period does not move on.
+    #[must_use]
+    pub fn step(self) -> Option<i64> {
+        match self {
+            Self::Rolling(days) => Some(i64::from(days.0) * DAY / ROLLING_STEPS),
+            _ => None,
         }
     }
+}
+
+/// The time whose spending counts in a period, in unix seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountedTime {
+    /// The first moment.
+    pub from: i64,
+    /// The end, which does not belong to it.
+    pub until: i64,
+    /// The seconds of a step, if the spending of each step of the period is asked for.
+    pub step: Option<i64>,
 }
 
 fn days_around(now: Timestamp, count: i64, first: i64) -> (i64, i64) {

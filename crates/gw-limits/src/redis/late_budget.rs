@@ -7,9 +7,10 @@ use super::message::{Message, MessageKind, Settlement};
 use super::outbox::SendOnDrop;
 use super::replica::{AskError, Replica};
 use crate::refusal::Refusal;
-use crate::subject::Subject;
+use crate::subject::{Subject, UnreportedBudget};
 
-/// Tells Redis of budgets that were added since its last answer, so that it asks the ledger for their spending.
+/// Tells Redis of budgets that were added since its last answer, and of those that this process uses for the first time, so that
+/// it asks the ledger for their spending.
 ///
 /// # Errors
 /// Redis does not answer.
@@ -20,10 +21,11 @@ pub(crate) async fn report_added_budgets(
     for subject in subjects.iter().filter(|subject| subject.has_budget()) {
         let changes = &subject.state().budget_changes;
         // The single-flight may belong to a question to the ledger, after which this one is still open.
-        while let Some(count) = changes.unreported() {
+        while let Some(UnreportedBudget { count, age }) = changes.unreported() {
             let question = async {
-                if changes.unreported() == Some(count) {
-                    let call = replica.call("").subject(&replica.settings.prefix, subject);
+                if changes.unreported().is_some_and(|unreported| unreported.count == count) {
+                    let age = age.map(|age| age.as_micros().to_string()).unwrap_or_default();
+                    let call = replica.call("").arg(&age).subject(&replica.settings.prefix, subject);
                     // If the script refuses, Redis has lost its memory and knows no budget at all.
                     replica.ask(&replica.scripts.forget_spending, &call).await?;
                     changes.mark_reported(count);

@@ -14,11 +14,15 @@
 --        head, runs, sum, r*  the sliding window of requests (`admit.lua`)
 --        period, start, upto  the budget's period, its begin, and the latest end of all periods with known spending
 --        spent, reserved      nano-USD
+--        step:<begin>         the part of `spent` of the requests that began in this step of a rolling period
 --        open                 the number of leases
 --        epoch                the name of this state
 --        generation           the generation in which it was written
---        least, least_of      the spending before `forget_spending`, and the begin of its period
---        version              changes when a request settles while the ledger is asked
+--        before, before_from, before_until  the last known spending, while the spending is unknown: nano-USD, and the begin and
+--                             the end of the time in which it was spent ('' without an end)
+--        learned              when the ledger answered last, microseconds since 2025
+--        version              changes when the answer of a ledger that was asked before would be wrong
+--        gone                 the number of leases and marks that went while the spending was unknown
 --   2  a sorted set, the leases: '<nano-USD>:<request>' by the moment of expiry
 --   3  a sorted set, marks of requests without a lease, by the moment at which each is dropped:
 --        '<request>'                           the lease expired, and the request has not settled
@@ -64,6 +68,29 @@ if generation ~= '' and redis.call('GET', KEYS[#KEYS]) ~= generation then
   return { exact(now), '1', 'generation', '' }
 end
 
+-- The fields of a state that hold the spending of steps: a list of field, begin and nano-USD.
+local function read_steps(state)
+  local fields, steps = redis.call('HGETALL', state), {}
+  for i = 1, #fields - 1, 2 do
+    local begin = tonumber(string.match(fields[i], '^step:(%d+)$'))
+    if begin then steps[#steps + 1] = { field = fields[i], begin = begin, nano = tonumber(fields[i + 1]) or 0 } end
+  end
+  return steps
+end
+
+-- Drops the steps that began before this moment, all without a moment. Returns the spending of the others.
+local function drop_steps(state, moment)
+  local kept = 0
+  for _, step in ipairs(read_steps(state)) do
+    if moment and step.begin >= moment then
+      kept = kept + step.nano
+    else
+      redis.call('HDEL', state, step.field)
+    end
+  end
+  return kept
+end
+
 -- Drops the state of a subject from an earlier generation, which a restart from an old file or a failover can bring
 -- back. State of an older version of this program has no generation, and stays.
 local function enter_generation(subject)
@@ -71,7 +98,9 @@ local function enter_generation(subject)
   if written_in == generation then return end
   if written_in then
     redis.call('DEL', subject.leases, subject.marks, subject.in_flight)
-    redis.call('HDEL', subject.state, 'period', 'start', 'spent', 'reserved', 'open', 'epoch', 'least', 'least_of')
+    redis.call('HDEL', subject.state, 'period', 'start', 'spent', 'reserved', 'open', 'epoch', 'before',
+      'before_from', 'before_until')
+    drop_steps(subject.state)
   end
   redis.call('HSET', subject.state, 'generation', generation)
   if redis.call('PTTL', subject.state) < 0 then redis.call('PEXPIRE', subject.state, IDLE_BUDGET) end
@@ -163,18 +192,18 @@ local function months_around(day, count)
   end
 end
 
--- The begin and the end of the current period in unix seconds. A period without a length begins at 0 and has no end. A rolling
--- period, such as `30d`, ends with its step.
-local function current_period(period)
+-- The begin and the end of the period around a moment in unix seconds. A period without a length begins at 0 and has no end. A rolling
+-- period, such as `30d`, ends with its step, and the length of the step is the third value.
+local function period_around(period, moment)
   local days = tonumber(string.match(period, '^(%d+)d$'))
   if days then
     local step = days * DAY / ROLLING_STEPS
-    local stop = (math.floor(unix / step) + 1) * step
-    return stop - days * DAY - step, stop
+    local stop = (math.floor(moment / step) + 1) * step
+    return stop - days * DAY - step, stop, step
   end
   local length = PERIODS[period]
   if not length then return 0, nil end
-  local day = math.floor(unix / DAY)
+  local day = math.floor(moment / DAY)
   local first, next_first
   if length.months then
     first, next_first = months_around(day, length.months)
@@ -207,6 +236,33 @@ local function latest_end(money)
   return math.max(money.upto or 0, money.stop or math.huge)
 end
 
+-- Moves a rolling period on from an earlier start: the spending of the steps before the new start leaves. Returns false if the
+-- state has spending from after its end: the clock went back, and only the ledger knows when that was spent.
+local function move_on(subject, money, start)
+  local old_stop = start + (ROLLING_STEPS + 1) * money.step
+  for _, step in ipairs(read_steps(subject.state)) do
+    if step.begin >= old_stop then return false end
+  end
+  money.spent = drop_steps(subject.state, money.start)
+  return true
+end
+
+-- Makes the known spending of a period unknown. It stays as the spending before: the ledger may not know all of it yet.
+local function forget(subject, money, period, start)
+  local _, stop, step = period_around(period, start)
+  put(subject.state, 'before', whole(money.spent), 'before_from', whole(start),
+    'before_until', (stop and not step) and whole(stop) or '', 'spent', '0')
+  money.spent, money.is_known = 0, false
+  redis.call('HDEL', subject.state, 'start')
+  redis.call('HINCRBY', subject.state, 'version', 1)
+  drop_steps(subject.state)
+end
+
+-- Notes that leases or marks went. `list_requests.lua` may be reading them.
+local function note_gone(subject, money, count)
+  if count > 0 and subject.budget and not money.is_known then redis.call('HINCRBY', subject.state, 'gone', count) end
+end
+
 -- The budget of a subject in the current period: is_known, start, stop, spent, reserved, open, epoch. Expired leases
 -- are released first. Without the argument `period` the period is the one in the state.
 local function budget_state(subject, period)
@@ -216,17 +272,23 @@ local function budget_state(subject, period)
     open = tonumber(got[5]) or 0, epoch = got[6] or '',
   }
   local start = tonumber(got[2])
-  money.start, money.stop = current_period(money.period)
+  money.start, money.stop, money.step = period_around(money.period, unix)
   money.upto = tonumber(got[7])
-  local is_same = got[1] == money.period and start == money.start
-  money.is_known = is_same or (start ~= nil and got[1] == money.period and money.upto ~= nil and money.start >= money.upto)
-  if start and not is_same then
-    -- Nothing is spent yet in a period that begins after all others. In an earlier period, in one of another kind, or
-    -- after a step of a rolling period, only the ledger knows the spending.
-    money.spent = 0
-    redis.call('HDEL', subject.state, 'start')
-    put(subject.state, 'spent', '0')
-    if money.is_known then put(subject.state, 'start', whole(money.start), 'upto', whole(latest_end(money))) end
+  if start and start == money.start and got[1] == money.period then
+    money.is_known = true
+  elseif start then
+    -- Nothing is spent yet in a period that begins after all others. In an earlier period, or in one of another kind, only
+    -- the ledger knows the spending.
+    if got[1] == money.period and money.step and money.start > start then
+      money.is_known = move_on(subject, money, start)
+    elseif got[1] == money.period and money.upto and money.start >= money.upto then
+      money.is_known, money.spent = true, 0
+    end
+    if money.is_known then
+      put(subject.state, 'start', whole(money.start), 'upto', whole(latest_end(money)), 'spent', whole(money.spent))
+    else
+      forget(subject, money, got[1] or money.period, start)
+    end
   end
   -- Redis may have evicted the hash or the set alone. The set then decides what is reserved.
   if money.open ~= redis.call('ZCARD', subject.leases) then
@@ -247,9 +309,9 @@ local function budget_state(subject, period)
     redis.call('PEXPIRE', subject.marks, DAY * 1000)
     put(subject.state, 'open', money.open, 'reserved', whole(money.reserved))
   end
-  for _, id in ipairs(redis.call('ZRANGEBYSCORE', subject.marks, '-inf', exact(now), 'LIMIT', 0, BATCH)) do
-    redis.call('ZREM', subject.marks, id)
-  end
+  local old = redis.call('ZRANGEBYSCORE', subject.marks, '-inf', exact(now), 'LIMIT', 0, BATCH)
+  for _, id in ipairs(old) do redis.call('ZREM', subject.marks, id) end
+  note_gone(subject, money, #expired + #old)
   return money
 end
 
@@ -275,14 +337,26 @@ local function add_mark(subject, member)
   return is_new
 end
 
+-- Whether the cost of a request that began at this moment counts in the period. After a clock went back, a request may
+-- have begun in a later period, and counts there.
+local function is_of_period(money, begun)
+  return begun >= money.start and (money.step ~= nil or money.stop == nil or begun < money.stop)
+end
+
 -- Counts the cost of a request that began at this moment (unix seconds). While the spending is unknown, the cost
--- becomes a mark: the ledger has to say whether it includes the cost already.
-local function add_cost(subject, money, nano, id, begun)
+-- becomes a mark: the ledger has to say whether it includes the cost already. `is_listed`: the ledger is asked about the
+-- request anyway, because it had a lease, or the mark of one.
+local function add_cost(subject, money, nano, id, begun, is_listed)
   if money.is_known then
-    if begun >= money.start then put(subject.state, 'spent', whole(money.spent + nano)) end
+    if not is_of_period(money, begun) then return end
+    put(subject.state, 'spent', whole(money.spent + nano))
+    if money.step then
+      local field = 'step:' .. whole(begun - begun % money.step)
+      put(subject.state, field, whole((tonumber(redis.call('HGET', subject.state, field)) or 0) + nano))
+    end
   elseif subject.budget then
     add_mark(subject, 'spent:' .. whole(nano) .. ':' .. whole(begun) .. ':' .. id)
-    redis.call('HINCRBY', subject.state, 'version', 1)
+    if not is_listed then redis.call('HINCRBY', subject.state, 'version', 1) end
   end
 end
 

@@ -17,6 +17,7 @@ for _, subject in ipairs(subjects(3)) do
     local money = budget_state(subject)
     if kind == 'lease' then
       add_lease(subject, money, nano, request)
+      if subject.budget and not money.is_known then redis.call('HINCRBY', subject.state, 'version', 1) end
     elseif not money.is_known then
       add_cost(subject, money, nano, request, begun)
     elseif add_mark(subject, 'settled:' .. request) then

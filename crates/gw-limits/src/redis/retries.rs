@@ -12,7 +12,9 @@ use super::replica::{AskError, Replica};
 use super::script::Script;
 use super::script_call::ScriptCall;
 use crate::refusal::Refusal;
-use crate::spending_ledger::{LedgerUnavailable, SpendingLedger, ask};
+use crate::spending_ledger::{
+    CountedRequest, LedgerUnavailable, Spending, SpendingLedger, SpendingQuestion, ask,
+};
 use crate::subject::Subject;
 
 /// The most questions to the ledger for one call.
@@ -54,6 +56,16 @@ enum LearnError {
     OtherGeneration,
     #[error("Redis names more requests than there can be")]
     TooManyRequests,
+}
+
+/// What the ledger has to be asked about a subject, as `list_requests.lua` answers.
+#[derive(Debug, Default)]
+struct Listed {
+    version: String,
+    /// The time whose spending was known before: its begin and its end.
+    before: Option<(i64, i64)>,
+    /// The requests that the ledger may or may not know.
+    requests: Vec<String>,
 }
 
 /// The reason for which a script did not decide about a request.
@@ -156,12 +168,13 @@ impl Replica {
         // The caller saw a budget, so without one there is nothing left to learn.
         let Some(budget) = subject.limits().budget else { return Ok(()) };
         let generation = self.holdings.generation();
-        let (version, requests) = self.list_requests(subject).await?;
-        let period = budget.period.counted_from(period_start);
-        let spending = ask(ledger, (subject.kind(), subject.id()), period, &requests).await?;
-        let spent_nano = nano_usd(spending.cost_femtos);
-        let call = self.call("").arg(&period_start).arg(&spent_nano).arg(&self.new_epoch());
-        let call = call.arg(&version).arg(&spending.counted_requests.join("\n"));
+        let Listed { version, before, requests } = self.list_requests(subject).await?;
+        let time = budget.period.counted_from(period_start);
+        let question = SpendingQuestion { time, before, requests: &requests };
+        let spending = ask(ledger, (subject.kind(), subject.id()), question).await?;
+        let call = self.call("").arg(&period_start).arg(&steps_text(&spending)).arg(&self.new_epoch());
+        let before_nano = nano_usd(spending.before_femtos);
+        let call = call.arg(&version).arg(&before_nano).arg(&counted_text(&spending));
         let call = call.subject(&self.settings.prefix, subject);
         // The next generation must not get this answer: not every replica may have reported to it yet.
         if *call.generation() != *generation {
@@ -171,22 +184,28 @@ impl Replica {
         Ok(())
     }
 
-    /// The requests of a subject that the ledger may or may not know, and the version of the state that lists them.
-    async fn list_requests(&self, subject: &Subject) -> Result<(String, Vec<String>), LearnError> {
-        let (mut version, mut requests, mut from) = (None, Vec::new(), 0);
+    /// What the ledger has to be asked about a subject.
+    async fn list_requests(&self, subject: &Subject) -> Result<Listed, LearnError> {
+        let (mut first, mut listed, mut from) = (None, Listed::default(), 0);
         loop {
-            let call = self.call("").arg(&from).arg(&IDS_PER_PAGE);
+            let gone = first.as_deref().unwrap_or_default();
+            let call = self.call("").arg(&from).arg(&IDS_PER_PAGE).arg(gone);
             let call = call.subject(&self.settings.prefix, subject);
             let answer = self.ask(&self.scripts.list_requests, &call).await?;
             if answer.refused.is_some() {
                 // Redis lost its memory. The script that asked for the spending meets the same refusal and handles it.
-                return Ok((String::new(), Vec::new()));
+                return Ok(Listed::default());
             }
-            let version = version.get_or_insert_with(|| answer.field(0).to_owned());
-            let page = answer.fields_from(1);
-            requests.extend(page.iter().filter(|id| *id != "-").cloned());
+            if first.is_none() {
+                first = Some(answer.field(1).to_owned());
+                listed.version = answer.field(0).to_owned();
+                let until = answer.field(3).parse().unwrap_or(i64::MAX);
+                listed.before = answer.field(2).parse().ok().map(|from| (from, until));
+            }
+            let page = answer.fields_from(4);
+            listed.requests.extend(page.iter().filter(|id| *id != "-").cloned());
             if page.len() < IDS_PER_PAGE {
-                return Ok((std::mem::take(version), requests));
+                return Ok(listed);
             }
             from += IDS_PER_PAGE;
             if from > MAX_REQUESTS_OF_SUBJECT {
@@ -194,4 +213,18 @@ impl Replica {
             }
         }
     }
+}
+
+/// The spending as `learn_spending.lua` reads it.
+fn steps_text(spending: &Spending) -> String {
+    let lines = spending.steps.iter().map(|(begin, femtos)| format!("{begin}:{}\n", nano_usd(*femtos)));
+    lines.collect()
+}
+
+/// The requests that the spending includes, as `learn_spending.lua` reads them.
+fn counted_text(spending: &Spending) -> String {
+    let line = |request: &CountedRequest| {
+        format!("{}:{}:{}\n", nano_usd(request.cost_femtos), request.begun.max(0), request.id)
+    };
+    spending.counted_requests.iter().map(line).collect()
 }

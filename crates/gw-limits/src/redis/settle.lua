@@ -38,9 +38,10 @@ end
 for i, subject in ipairs(all) do
   local money = budget_state(subject)
   local member = find_lease(subject)
-  local counts = false
+  local counts, is_listed = false, false
   if member and redis.call('ZREM', subject.leases, member) == 1 then
-    counts = true
+    counts, is_listed = true, true
+    note_gone(subject, money, 1)
     put(subject.state, 'open', money.open - 1, 'reserved', whole(money.reserved - amount(member)))
     local tokens = subject.tpm and used_tokens and redis.call('HGET', subject.state, 'tokens')
     if tokens then
@@ -48,11 +49,12 @@ for i, subject in ipairs(all) do
       put(subject.state, 'tokens', exact(settle_tat(tonumber(tokens) or 0, more, subject.tpm)))
     end
   elseif redis.call('ZREM', subject.marks, request) == 1 then
-    counts = true
+    counts, is_listed = true, true
+    note_gone(subject, money, 1)
   elseif cost > 0 and ARGV[5] ~= '' and is_evicted(epochs[i], money.epoch) then
     counts = add_mark(subject, 'settled:' .. request)
   end
-  if counts and cost > 0 then add_cost(subject, money, cost, request, begun) end
+  if counts and cost > 0 then add_cost(subject, money, cost, request, begun, is_listed) end
   if redis.call('EXISTS', subject.state) == 1 then
     subject.budget = subject.budget or (money.is_known and 0)
     set_ttl(subject, money.is_known)

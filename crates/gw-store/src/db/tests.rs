@@ -4,13 +4,13 @@ mod injections;
 
 use std::time::{Duration, Instant};
 
-use crate::Store;
 use crate::db::{Error, MAX_SEARCH_TIME};
 use crate::keys::{NewKey, Role, StoredKey};
 use crate::ledger::{Cursor, Entry, Filter, GroupBy, Spender};
 use crate::sql::Sql;
 use crate::stored_responses::{KeptResponse, ResponseRow, SealedResponse};
 use crate::testing::on_both;
+use crate::{CountedTime, Store};
 
 use gw_testkit::measured::at_most;
 
@@ -132,14 +132,14 @@ async fn spending_and_its_requests_are_read_in_one_snapshot() {
         let row = |n| Entry { request_id: id(n), at, key_id: "k".to_owned(), cost: 7, ..Entry::default() };
         store.record(&[row(1), row(2), row(3)]).await.unwrap();
         let asked = [id(2), id(9), "of nobody".to_owned(), id(3), "'\"\0,".to_owned()];
-        let (spent, mut counted) =
-            store.spent_with(Spender::Key("k"), i64::MIN, i64::MAX, &asked).await.unwrap();
-        counted.sort_unstable();
-        assert_eq!((spent, counted), (21, vec![id(2), id(3)]));
-        let nothing = store.spent_with(Spender::Team("k"), 0, i64::MAX, &[]).await.unwrap();
-        assert_eq!(nothing, (0, Vec::new()));
+        let ever = CountedTime { from: i64::MIN, until: i64::MAX, step: None };
+        let mut spent = store.spent_with(Spender::Key("k"), ever, None, &asked).await.unwrap();
+        spent.requests.sort_unstable();
+        assert_eq!((spent.steps, spent.requests), (vec![(i64::MIN, 21)], vec![id(2), id(3)]));
+        let nothing = store.spent_with(Spender::Team("k"), ever, None, &[]).await.unwrap();
+        assert_eq!((nothing.steps, nothing.requests), (vec![(i64::MIN, 0)], Vec::new()));
         let many: Vec<String> = (0..20_000).map(id).collect();
-        assert_eq!(store.spent_with(Spender::Key("k"), 0, i64::MAX, &many).await.unwrap().1.len(), 3);
+        assert_eq!(store.spent_with(Spender::Key("k"), ever, None, &many).await.unwrap().requests.len(), 3);
     })
     .await;
 }

@@ -1,13 +1,9 @@
 //! Queries of the ledger: reports and the request log.
 
-use std::borrow::Cow;
-
-use gw_wire::request_id;
-
 use super::source::{push_hours, push_source};
-use super::{Cursor, Entry, Filter, GroupBy, HOUR_MS, Spender, Sums, Tokens, joined, line, sqlite};
+use super::{Cursor, Entry, Filter, GroupBy, HOUR_MS, Sums, Tokens, joined, line, sqlite};
 use crate::db::{Result, Store};
-use crate::sql::{Row, Sql, indexed};
+use crate::sql::{Row, Sql};
 
 impl Store {
     /// Sums of the requests that match the filter, by group, the most expensive group first.
@@ -62,48 +58,6 @@ impl Store {
         self.only(sql, read_sums).await
     }
 
-    /// The spending of a key or a team in femto-USD, from the hour that contains `from` (unix seconds) up to the hours that
-    /// begin before `until`.
-    pub async fn spent(&self, who: Spender<'_>, from: i64, until: i64) -> Result<i128> {
-        self.only(spent(who, from, until), |row| Ok(joined(row.get("nano")?, row.get("rest")?))).await
-    }
-
-    /// As [`Store::spent`], together with the given requests that have a row, both at the same moment.
-    pub async fn spent_with(
-        &self,
-        who: Spender<'_>,
-        from: i64,
-        until: i64,
-        requests: &[String],
-    ) -> Result<(i128, Vec<String>)> {
-        // SQLite finds a row by its time, which the id holds.
-        let listed: Vec<(i64, Cow<'_, str>)> =
-            requests.iter().map(|id| (request_id::timestamp_millis(id).unwrap_or(0), indexed(id))).collect();
-        let listed = serde_json::to_string(&listed).unwrap_or_default();
-        let mut sql = spent(who, from, until);
-        // One statement sees one moment.
-        sql.push(if self.is_postgres() {
-            " UNION ALL SELECT 0::bigint, 0::bigint, ledger.request_id FROM ledger WHERE ledger.request_id IN \
-             (SELECT one ->> 1 FROM json_array_elements(CAST("
-        } else {
-            " UNION ALL SELECT 0, 0, r.request_id FROM json_each("
-        });
-        sql.push_text(&listed);
-        sql.push(if self.is_postgres() {
-            " AS json)) AS one)"
-        } else {
-            ") AS one CROSS JOIN ledger_rows AS r ON r.at = json_extract(one.value, '$[0]') \
-             AND r.request_id = json_extract(one.value, '$[1]')"
-        });
-        let rows = self.list(sql, |row| {
-            let id: Option<String> = row.get("id")?;
-            Ok((joined(row.get("nano")?, row.get("rest")?), id))
-        });
-        let rows = rows.await?;
-        let spent = rows.iter().map(|(spent, _)| spent).sum();
-        Ok((spent, rows.into_iter().filter_map(|(_, id)| id).collect()))
-    }
-
     /// A page of the request log, newest first.
     pub async fn requests(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Vec<Entry>> {
         let sql =
@@ -147,21 +101,6 @@ impl Store {
         };
         self.run(Sql::new(delete)).await
     }
-}
-
-/// The spending in the hours between two moments, in its two columns.
-fn spent(who: Spender<'_>, from: i64, until: i64) -> Sql<'_> {
-    let mut sql = Sql::new(
-        "SELECT CAST(coalesce(sum(cost_nano), 0) AS BIGINT) AS nano, \
-         CAST(coalesce(sum(cost_rest), 0) AS BIGINT) AS rest, CAST(NULL AS TEXT) AS id FROM usage_hours WHERE ",
-    );
-    match who {
-        Spender::Key(id) => sql.push("key_id = ").push_name(id),
-        Spender::Team(id) => sql.push("team = ").push_name(id),
-    };
-    sql.push(" AND hour >= ").push_int(from.div_euclid(3600).saturating_mul(3600));
-    sql.push(" AND hour < ").push_int(until);
-    sql
 }
 
 /// A page of the log in PostgreSQL.

@@ -64,10 +64,21 @@ async fn the_sums_of_a_rolling_period_are_those_of_its_requests() {
         store.record(&entries).await.unwrap();
         let period = Period::parse("2d").unwrap();
         for at in (20_002 * 86_400..20_005 * 86_400).step_by(4_321) {
-            let (from, until) = period.counted_from(period.around(at).0);
-            let counts = |entry: &&Entry| entry.key_id == "key-1" && entry.at >= from * 1000;
-            let expected: i128 = entries.iter().filter(counts).map(|entry| entry.cost).sum();
-            assert_eq!(store.spent(Spender::Key("key-1"), from, until).await.unwrap(), expected, "at {at}");
+            let time = period.counted_from(period.around(at).0);
+            let sum = |from: i64, until: i64| -> i128 {
+                let moments = from.saturating_mul(1000)..until.saturating_mul(1000);
+                let counts = |entry: &&Entry| entry.key_id == "key-1" && moments.contains(&entry.at);
+                entries.iter().filter(counts).map(|entry| entry.cost).sum()
+            };
+            let (step, end) = (2 * 3_600, period.around(at).1);
+            let begins = (time.from..=end).step_by(7_200);
+            let sums =
+                begins.map(|begin| (begin, sum(begin, if begin == end { i64::MAX } else { begin + step })));
+            let expected: Vec<_> = sums.filter(|(_, spent)| *spent > 0).collect();
+            let before = (at - at % 3_600 - 100_000 / 3_600 * 3_600, at - at % 3_600);
+            let mut seen = store.spent_with(Spender::Key("key-1"), time, Some(before), &[]).await.unwrap();
+            seen.steps.sort_unstable();
+            assert_eq!((seen.steps, seen.before), (expected, sum(before.0, before.1)), "at {at}");
         }
     })
     .await;

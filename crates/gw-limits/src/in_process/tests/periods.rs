@@ -102,5 +102,32 @@ async fn a_rolling_budget_gets_spending_back_at_its_age_and_at_most_a_step_later
     open.settle(0, 50_000_000);
     assert_eq!(figures(&key[0]), (50_000_000, 0));
     spend(begin + 2 * DAY + 4 * step, 50_000_000).await.unwrap();
-    assert_eq!(world.ledger.questions.lock().len(), 6, "one for each step with a request");
+    assert_eq!(world.ledger.questions.lock().len(), 1, "steps need no question");
+}
+
+#[tokio::test]
+async fn a_rolling_budget_moves_on_while_the_ledger_is_away() {
+    let world = world();
+    let key = world.key(budget(100_000_000, Period::parse("1d").unwrap()));
+    let hour = NOW - NOW % 3_600;
+    *world.ledger.rows.lock() =
+        vec![(hour - DAY, 20_000_000), (hour - DAY + 3_600, 1_000_000), (hour - 7_200, 9_000_000)];
+    world.limiter.admit("r", &key).await.unwrap();
+    assert_eq!(figures(&key[0]), (30_000_000, 0));
+    world.ledger.is_away.store(true, Ordering::SeqCst);
+    let mut over = world.limiter.reserve("r", &key, 0, 40_000_000).await.unwrap();
+    world.limiter.reserve("r", &key, 0, 30_000_000).await.unwrap().settle(0, 30_000_000);
+    world.clock.set_calendar(hour + 3_600);
+    assert!(world.limiter.reserve("r", &key, 0, 20_000_001).await.is_err(), "20 have left");
+    world.limiter.reserve("r", &key, 0, 20_000_000).await.unwrap().settle(0, 20_000_000);
+    world.clock.set_calendar(hour + 7_200);
+    over.settle(0, 40_000_000);
+    assert!(world.limiter.reserve("r", &key, 0, 1_000_001).await.is_err());
+    world.limiter.reserve("r", &key, 0, 1_000_000).await.unwrap().settle(0, 1_000_000);
+    // Everything leaves but the last.
+    world.clock.set_calendar(hour + 3_600 + DAY + 3_600);
+    assert!(world.limiter.reserve("r", &key, 0, 99_000_001).await.is_err());
+    world.clock.set_calendar(hour + 40 * DAY);
+    world.limiter.reserve("r", &key, 0, 100_000_000).await.unwrap();
+    assert_eq!(world.ledger.questions.lock().len(), 1);
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Refusal;
+use crate::doubles::NOW;
 
 #[tokio::test]
 async fn a_budget_that_was_removed_and_added_asks_the_ledger_once_for_each_replica() {
@@ -67,5 +68,65 @@ async fn a_request_that_began_without_a_budget_counts_in_a_budget_added_meanwhil
         }
         let why = limiter.admit("c", &given).await.unwrap_err().refusal;
         assert!(matches!(why, Refusal::Budget { subject: SubjectKind::Team, .. }), "{why:?}");
+    }
+}
+
+/// The costs that other replicas have counted, and whose rows are not in the ledger yet, stay counted.
+#[tokio::test]
+async fn a_changed_period_keeps_what_the_ledger_does_not_know_yet() {
+    for period in ["total", "month", "30d", "1d"].map(|name| Period::parse(name).unwrap()) {
+        let redis = Redis::start().await;
+        let (clock, ledger) = (clock(), ledger());
+        let (one, _one) = replica_at(settings(&redis), &clock, &ledger).await;
+        let (two, _two) = replica_at(settings(&redis), &clock, &ledger).await;
+        *ledger.rows.lock() = vec![(NOW - 600, nano(2)), (NOW - 40 * 86_400, nano(1))];
+        let daily = key(&one, budget(100, Period::Day));
+        one.admit("a", &daily).await.unwrap();
+        let mut late = one.reserve("late", &daily, 0, nano(5)).await.unwrap();
+        for (id, cost) in [("b", 10), ("c", 60)] {
+            one.reserve(id, &daily, 0, nano(cost)).await.unwrap().settle(0, nano(cost));
+        }
+        drain(&one).await;
+        // The row of one request is written. The settlement of another one comes after its row.
+        ledger.rows.lock().extend([(NOW, nano(10)), (NOW, nano(5))]);
+        ledger.counted.lock().push("late".to_owned());
+        ledger.costs.lock().insert("late".to_owned(), (nano(5), NOW));
+        let changed = [key(&one, budget(100, period)), key(&two, budget(100, period))];
+        let before = if period == Period::Total { 1 } else { 0 };
+        assert!(two.reserve("d", &changed[1], 0, nano(24 - before)).await.is_err(), "{period:?}");
+        assert_eq!(figures(&redis, &changed[1][0]).await, (77 + before, 0), "{period:?}");
+        late.settle(0, nano(5));
+        drain(&one).await;
+        two.reserve("e", &changed[1], 0, nano(23 - before)).await.unwrap().settle(0, nano(23 - before));
+        drain(&two).await;
+        assert!(one.admit("f", &changed[0]).await.is_err(), "{period:?}");
+    }
+}
+
+/// Redis has the spending of the time before the first restart. The second process served the key without a budget.
+#[tokio::test]
+async fn a_budget_that_comes_back_with_a_restart_asks_the_ledger() {
+    for limits in [Limits::default(), Limits { rpm: Some(60), ..Limits::default() }] {
+        let redis = Redis::start().await;
+        let (clock, ledger) = (clock(), ledger());
+        let total = Limits { budget: budget(1_000, Period::Total).budget, ..limits };
+        let spend = async |limiter: &Limiter, limits, id: &str, cost| {
+            let subjects = key(limiter, limits);
+            limiter.admit(id, &subjects).await.unwrap();
+            limiter.reserve(id, &subjects, 0, nano(cost)).await.unwrap().settle(0, nano(cost));
+            drain(limiter).await;
+            ledger.rows.lock().push((clock.unix_seconds(), nano(cost)));
+        };
+        let (first, _first) = replica_at(settings(&redis), &clock, &ledger).await;
+        spend(&first, total, "a", 5).await;
+        clock.advance(Duration::from_secs(60));
+        let (second, _second) = replica_at(settings(&redis), &clock, &ledger).await;
+        spend(&second, limits, "b", 900).await;
+        clock.advance(Duration::from_secs(60));
+        let (third, _third) = replica_at(settings(&redis), &clock, &ledger).await;
+        let subjects = key(&third, total);
+        assert!(third.reserve("c", &subjects, 0, nano(96)).await.is_err(), "{limits:?}");
+        drop(third.reserve("d", &subjects, 0, nano(95)).await.unwrap());
+        assert_eq!(ledger.questions.lock().len(), 2, "once for each process");
     }
 }

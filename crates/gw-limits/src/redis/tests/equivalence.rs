@@ -45,12 +45,12 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        5 => (0_usize..3).prop_map(|who| Step::Enter { who }),
+        5 => (0_usize..4).prop_map(|who| Step::Enter { who }),
         3 => (0_usize..6).prop_map(|which| Step::Leave { which }),
-        4 => (0_usize..3, 0_u64..400, 0_u64..60).prop_map(|(who, tokens, worst)| {
+        4 => (0_usize..4, 0_u64..400, 0_u64..60).prop_map(|(who, tokens, worst)| {
             Step::Reserve { who, tokens, worst, least: worst }
         }),
-        3 => (0_usize..3, 0_u64..400, 0_u64..200, 0_u64..200).prop_map(|(who, tokens, worst, least)| {
+        3 => (0_usize..4, 0_u64..400, 0_u64..200, 0_u64..200).prop_map(|(who, tokens, worst, least)| {
             Step::Reserve { who, tokens, worst, least }
         }),
         3 => (0_usize..6, 0_u64..500, 0_u64..80).prop_map(|(which, tokens, used)| Step::Settle { which, tokens, used }),
@@ -68,7 +68,10 @@ struct Side {
     rates: bool,
     subjects: Vec<Arc<Subject>>,
     permit: Vec<AdmissionPermit>,
-    reserved: Vec<Reservation>,
+    /// Reservations, and when each began.
+    reserved: Vec<(Reservation, i64)>,
+    /// The ledger that hears of the costs, and the clock. Both sides share one ledger.
+    ledger: Option<(Arc<TestLedger>, Arc<TestClock>)>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -85,8 +88,8 @@ fn micros(time: Duration) -> u64 {
 }
 
 impl Side {
-    fn new(limiter: Limiter, rates: bool) -> Self {
-        Self { limiter, rates, subjects: Vec::new(), permit: Vec::new(), reserved: Vec::new() }
+    fn new(limiter: Limiter, rates: bool, ledger: Option<(Arc<TestLedger>, Arc<TestClock>)>) -> Self {
+        Self { limiter, rates, subjects: Vec::new(), permit: Vec::new(), reserved: Vec::new(), ledger }
     }
 
     fn limit(&mut self, case: u64, rpm: u32, tpm: u64, budget: u64) {
@@ -99,6 +102,7 @@ impl Side {
             budget: Some(Budget { nano, period }),
             ..Limits::default()
         };
+        let rolling = super::budget(250, Period::parse("2d").unwrap());
         let total = Limits { tpm: Some(tpm), ..super::budget(200, Period::Total) };
         let subject = |kind, name: &str, limits: Limits| {
             let plain = Limits { rpm: None, burst: None, tpm: None, ..limits };
@@ -109,13 +113,14 @@ impl Side {
             subject(SubjectKind::Key, "one", limits(rpm, tpm, 3, budget, Period::Day)),
             subject(SubjectKind::Key, "two", total),
             subject(SubjectKind::Team, "team", limits(10, 900, 4, 280, Period::Week)),
+            subject(SubjectKind::Key, "rolling", rolling),
         ];
     }
 
-    /// The first key, the second key, or the first key with its team.
+    /// The first key, the second key, the first key with its team, or the key with a rolling budget.
     fn who(&self, who: usize) -> Vec<Arc<Subject>> {
         match who {
-            0 | 1 => vec![self.subjects[who].clone()],
+            0 | 1 | 3 => vec![self.subjects[who].clone()],
             _ => vec![self.subjects[0].clone(), self.subjects[2].clone()],
         }
     }
@@ -137,7 +142,8 @@ impl Side {
                 let (most, least) = (nano(worst), nano(least));
                 match self.limiter.reserve_up_to(id, &self.who(who), tokens, most, least).await {
                     Ok((reserved, femtos)) => {
-                        self.reserved.push(reserved);
+                        let begun = self.ledger.as_ref().map_or(0, |(_, clock)| clock.unix_seconds());
+                        self.reserved.push((reserved, begun));
                         return Observed::Granted { femtos };
                     }
                     Err(refusal) => return Observed::Refused { refusal: rounded(refusal) },
@@ -145,7 +151,11 @@ impl Side {
             }
             Step::Leave { which } if which < self.permit.len() => drop(self.permit.swap_remove(which)),
             Step::Settle { which, tokens, used } if which < self.reserved.len() => {
-                self.reserved.swap_remove(which).settle(tokens, nano(used));
+                let (mut reserved, begun) = self.reserved.swap_remove(which);
+                reserved.settle(tokens, nano(used));
+                if let Some((ledger, _)) = &self.ledger {
+                    ledger.rows.lock().push((begun, nano(used)));
+                }
             }
             Step::Drop { which } if which < self.reserved.len() => drop(self.reserved.swap_remove(which)),
             Step::Change { rpm, tpm, budget } => self.limit(case, rpm, tpm, budget),
@@ -190,11 +200,13 @@ fn decide_alike(cases: u32, rates: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let redis = runtime.block_on(Redis::start());
     let ledger = Arc::new(TestLedger { spent: nano(7).into(), ..TestLedger::default() });
+    // Rolling budgets begin with spending of several steps.
+    ledger.rows.lock().extend((0..40).map(|hours| (NOW - 1_234 - hours * 3_600, nano(1))));
     let clock = clock();
     // Reservations in process do not expire, so the leases have to outlast the test.
     let settings = RedisSettings { lease: Duration::from_secs(400 * 86_400), ..settings(&redis) };
     let (remote, _core) = runtime.block_on(replica_at(settings, &clock, &ledger));
-    let local = Limiter::in_process_with_clock(clock.clone(), ledger);
+    let local = Limiter::in_process_with_clock(clock.clone(), ledger.clone());
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases,
         failure_persistence: None,
@@ -203,7 +215,10 @@ fn decide_alike(cases: u32, rates: bool) {
     let steps = prop::collection::vec(step(), 1..80);
     let checked = runner.run(&steps, |steps| {
         let case = CASES.fetch_add(1, Ordering::Relaxed);
-        let (mut here, mut there) = (Side::new(local.clone(), rates), Side::new(remote.clone(), rates));
+        ledger.rows.lock().truncate(40);
+        let heard = Some((ledger.clone(), clock.clone()));
+        let (mut here, mut there) =
+            (Side::new(local.clone(), rates, heard), Side::new(remote.clone(), rates, None));
         here.limit(case, 5, 500, 150);
         there.limit(case, 5, 500, 150);
         for (number, step) in steps.into_iter().enumerate() {
@@ -214,13 +229,14 @@ fn decide_alike(cases: u32, rates: bool) {
             }
             // The two treat a settlement differently while the spending is unknown: Redis adds it to the ledger's
             // answer, and the process expects it in that answer. So both ask the ledger first.
-            let look = Step::Enter { who: 2 };
             let looks = !rates && matches!(step, Step::Pass { .. } | Step::Back { .. });
-            let step = if looks { look } else { step };
-            let id = format!("{case}-{number}");
-            let told =
-                (runtime.block_on(here.step(step, case, &id)), runtime.block_on(there.step(step, case, &id)));
-            prop_assert_eq!(&told.0, &told.1, "step {}: {:?}", number, step);
+            let steps = if looks { vec![Step::Enter { who: 2 }, Step::Enter { who: 3 }] } else { vec![step] };
+            for (part, step) in steps.into_iter().enumerate() {
+                let id = format!("{case}-{number}-{part}");
+                let here = runtime.block_on(here.step(step, case, &id));
+                let there = runtime.block_on(there.step(step, case, &id));
+                prop_assert_eq!(&here, &there, "step {}: {:?}", number, step);
+            }
         }
         // The spent and the reserved amounts are the same, to the nano-USD.
         for (here, there) in here.subjects.iter().zip(&there.subjects) {

@@ -1,8 +1,12 @@
 //! The periods of budgets over Redis under a clock that jumps.
 
+use std::sync::atomic::Ordering;
+
 use super::*;
 use crate::Refusal;
 use crate::doubles::{DAY, ending};
+use crate::redis::message::{Message, MessageKind, Settlement};
+use crate::redis::outbox::SendOnDrop;
 
 #[tokio::test]
 async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
@@ -139,4 +143,67 @@ async fn a_rolling_budget_gets_spending_back_at_its_age_and_at_most_a_step_later
     spend(&other, &others, begin + 2 * DAY + 4 * step, 51).await.unwrap_err();
     spend(&other, &others, begin + 2 * DAY + 4 * step, 50).await.unwrap();
     assert_eq!(figures(&redis, &own[0]).await, (100, 0));
+}
+
+/// As the test of this name in process, with requests of two replicas. The ledger knows none of them.
+#[tokio::test]
+async fn a_rolling_budget_moves_on_while_the_ledger_is_away() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let settings = RedisSettings { lease: Duration::from_secs(40 * 86_400), ..settings(&redis) };
+    let (one, _one) = replica_at(settings.clone(), &clock, &ledger).await;
+    let (other, _other) = replica_at(settings, &clock, &ledger).await;
+    let limits = || budget(100, Period::parse("1d").unwrap());
+    let (own, others) = (key(&one, limits()), key(&other, limits()));
+    let hour = NOW - NOW % 3_600;
+    *ledger.rows.lock() =
+        vec![(hour - DAY, nano(20)), (hour - DAY + 3_600, nano(1)), (hour - 7_200, nano(9))];
+    one.admit("first", &own).await.unwrap();
+    assert_eq!(figures(&redis, &own[0]).await, (30, 0));
+    ledger.is_away.store(true, Ordering::SeqCst);
+    let mut over = other.reserve("over", &others, 0, nano(40)).await.unwrap();
+    one.reserve("a", &own, 0, nano(30)).await.unwrap().settle(0, nano(30));
+    drain(&one).await;
+    clock.set_both(hour + 3_600);
+    assert!(other.reserve("b", &others, 0, nano(21)).await.is_err(), "20 have left");
+    other.reserve("c", &others, 0, nano(20)).await.unwrap().settle(0, nano(20));
+    drain(&other).await;
+    clock.set_both(hour + 7_200);
+    over.settle(0, nano(40));
+    drain(&other).await;
+    assert!(one.reserve("d", &own, 0, nano(2)).await.is_err());
+    one.reserve("e", &own, 0, nano(1)).await.unwrap().settle(0, nano(1));
+    drain(&one).await;
+    // Everything leaves but the last.
+    clock.set_both(hour + 3_600 + DAY + 3_600);
+    assert!(one.reserve("f", &own, 0, nano(100)).await.is_err());
+    clock.set_both(hour + 30 * DAY);
+    drop(one.reserve("g", &own, 0, nano(100)).await.unwrap());
+    assert_eq!(ledger.questions.lock().len(), 1);
+    drain(&one).await;
+    // No step that has left remains in Redis.
+    let fields = redis.command(&["HKEYS", "gw:{key:k}"]).await;
+    assert!(!fields.iter().any(|field| field.starts_with("step:")), "{fields:?}");
+}
+
+/// A settlement that is delivered once more after a step counts once.
+#[tokio::test]
+async fn a_settlement_that_is_delivered_twice_counts_once_over_a_step() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let subjects = key(&limiter, budget(1_000, Period::parse("1d").unwrap()));
+    let epoch = async || redis.command(&["HGET", "gw:{key:k}", "epoch"]).await.concat();
+    std::mem::forget(limiter.reserve("r", &subjects, 0, nano(90)).await.unwrap());
+    let first = epoch().await;
+    clock.set_both(NOW - NOW % 3_600 + 3_601);
+    limiter.admit("x", &subjects).await.unwrap();
+    assert_eq!(epoch().await, first);
+    for _ in 0..3 {
+        let settlement = Settlement { reserved_nano: Some(90), cost_nano: 50, ..Settlement::default() };
+        let work = MessageKind::Settle(Settlement { epochs: first.clone(), ..settlement });
+        drop(SendOnDrop::new(&core, Message::new("r", subjects.to_vec(), work)));
+        drain(&limiter).await;
+        assert_eq!(figures(&redis, &subjects[0]).await, (50, 0));
+    }
 }

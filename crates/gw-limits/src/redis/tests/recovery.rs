@@ -190,3 +190,67 @@ async fn a_request_in_flight_that_began_while_redis_was_away_is_reported_later()
     assert_eq!(redis.command(&["ZRANGE", "gw:{key:k}:flying", "0", "-1"]).await, ["second"]);
     limiter.admit("fifth", &subjects).await.unwrap();
 }
+
+/// A budget asks the ledger while more requests are in flight than a page lists, and these end meanwhile.
+#[tokio::test]
+async fn requests_that_end_while_the_ledger_is_asked_do_not_void_its_answer() {
+    let redis = Redis::start().await;
+    let answer_permits = Some(tokio::sync::Semaphore::new(1));
+    let ledger = Arc::new(TestLedger { answer_permits, ..TestLedger::default() });
+    let limiter = replica(settings(&redis), &ledger).await;
+    let subjects = key(&limiter, budget(10_000, Period::Day));
+    let mut reserved = Vec::new();
+    for n in 0..1_100 {
+        reserved.push(limiter.reserve(&format!("r{n}"), &subjects, 1, nano(3)).await.unwrap());
+    }
+    let changed = key(&limiter, budget(10_000, Period::Total));
+    let asking = tokio::spawn({
+        let (limiter, changed) = (limiter.clone(), changed.clone());
+        async move { limiter.reserve("x", &changed, 1, nano(1)).await.map(drop) }
+    });
+    gw_testkit::eventually("the ledger is asked", || (ledger.questions.lock().len() == 2).then_some(()))
+        .await;
+    // Every second request is in the ledger's answer.
+    for (n, mut one) in reserved.into_iter().enumerate() {
+        one.settle(1, nano(2));
+        if n % 2 == 0 {
+            ledger.counted.lock().push(format!("r{n}"));
+        }
+    }
+    drain(&limiter).await;
+    *ledger.spent.lock() = nano(1_100);
+    ledger.answer_permits.as_ref().unwrap().add_permits(1);
+    asking.await.unwrap().unwrap();
+    drain(&limiter).await;
+    assert_eq!(figures(&redis, &subjects[0]).await, (2_200, 0));
+    assert_eq!(ledger.questions.lock().len(), 2, "one answer is enough");
+}
+
+/// Leases that go while their ids are read page by page leave no other id out.
+#[tokio::test]
+async fn no_request_is_left_out_of_the_pages() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let subjects = key(&limiter, budget(10_000, Period::Day));
+    let mut reserved = Vec::new();
+    for n in 0..40 {
+        reserved.push(limiter.reserve(&format!("r{n:02}"), &subjects, 1, nano(3)).await.unwrap());
+    }
+    let total = key(&limiter, budget(10_000, Period::Total));
+    let page = async |from: usize, gone: &str| {
+        let call = core.call("").arg(&from).arg(&10).arg(gone).subject("gw:", &total[0]);
+        let answer = core.ask(&core.scripts.list_requests, &call).await.unwrap();
+        (answer.field(1).to_owned(), answer.fields_from(4).to_vec())
+    };
+    let (gone, mut seen) = page(0, "").await;
+    for from in [10, 20, 30] {
+        // These cost nothing, so that they leave no mark.
+        reserved.drain(..3).for_each(drop);
+        drain(&limiter).await;
+        seen.extend(page(from, &gone).await.1);
+    }
+    let missing: Vec<_> = (0..40).map(|n| format!("r{n:02}")).filter(|id| !seen.contains(id)).collect();
+    let ended: Vec<_> = (0..9).map(|n| format!("r{n:02}")).collect();
+    assert!(missing.iter().all(|id| ended.contains(id)), "{missing:?}");
+}

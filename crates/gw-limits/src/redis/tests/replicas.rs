@@ -89,6 +89,7 @@ async fn r06_the_clocks_of_replicas_do_not_matter() {
         replicas.push(Limiter::new(InProcess { clock, ledger: ledger.clone() }, Some(shared)));
     }
     let limits = Limits { rpm: Some(8), tpm: Some(1_000), ..budget(100, Period::Day) };
+    let _subjects: Vec<_> = replicas.iter().map(|limiter| key(limiter, limits)).collect();
     let mut held: Vec<Reservation> = Vec::new();
     for (n, limiter) in replicas.iter().chain(&replicas).enumerate() {
         let permit = limiter.admit(&format!("req_{n}"), &key(limiter, limits)).await.unwrap();
@@ -125,8 +126,9 @@ async fn one_replica_asks_the_ledger_for_all() {
     let redis = Redis::start().await;
     let ledger = Arc::new(TestLedger { spent: nano(95).into(), ..TestLedger::default() });
     let replicas = three(&redis, &ledger).await;
-    for limiter in &replicas {
-        let subjects = key(limiter, budget(100, Period::Total));
+    // All processes have the key before the first asks. A later one would ask once more.
+    let keys: Vec<_> = replicas.iter().map(|limiter| key(limiter, budget(100, Period::Total))).collect();
+    for (limiter, subjects) in replicas.iter().zip(keys) {
         limiter.admit("a", &subjects).await.unwrap();
         assert!(limiter.reserve("a", &subjects, 0, nano(6)).await.is_err());
     }
@@ -145,14 +147,21 @@ async fn the_first_answer_of_the_ledger_counts() {
     // The answers of another replica, which asked at the same time, come late.
     let since = Period::Day.around(NOW).0;
     for (since, name) in [(since, "late"), (since - 86_400, "of yesterday")] {
-        let call = core.call("").arg(&since).arg(&40).arg(name).arg("0").arg("");
+        let call = core.call("").arg(&since).arg(&format!("{since}:40")).arg(name).arg("0").arg(&0).arg("");
         let call = call.subject(&settings.prefix, &subjects[0]);
         core.ask(&core.scripts.learn_spending, &call).await.unwrap();
         assert_eq!(figures(&redis, &subjects[0]).await, (50, 0));
     }
     // An answer about yesterday does not make the spending of today known.
     redis.flush().await;
-    let call = core.call("").arg(&(since - 86_400)).arg(&40).arg("of yesterday").arg("0").arg("");
+    let call = core
+        .call("")
+        .arg(&(since - 86_400))
+        .arg(&format!("{since}:40"))
+        .arg("of yesterday")
+        .arg("0")
+        .arg(&0)
+        .arg("");
     core.ask(&core.scripts.learn_spending, &call.subject(&settings.prefix, &subjects[0])).await.unwrap();
     *ledger.spent.lock() = nano(100);
     assert!(limiter.admit("b", &subjects).await.is_err());
