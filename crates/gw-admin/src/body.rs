@@ -23,7 +23,8 @@ const MAX_GRACE_SECONDS: i64 = 604_800;
 const DEFAULT_GRACE_SECONDS: i64 = 3600;
 
 /// The members of a key's body other than limits.
-const KEY_MEMBERS: [&str; 7] = ["name", "role", "team", "models", "log_payloads", "expires_at", "metadata"];
+const KEY_MEMBERS: [&str; 8] =
+    ["name", "role", "team", "models", "log_payloads", "trust_attribution", "expires_at", "metadata"];
 
 /// The body of a new key, or the changes of a key.
 #[derive(Debug, Default)]
@@ -35,6 +36,7 @@ pub(crate) struct KeyChanges {
     models: Patch<Vec<String>>,
     limits: LimitChanges,
     log_payloads: Patch<bool>,
+    trust_attribution: Patch<bool>,
     /// Unix seconds.
     pub(crate) expires_at: Patch<i64>,
     /// The text of a JSON object.
@@ -56,6 +58,9 @@ impl KeyChanges {
                 "team" => changes.team = nullable(value, |value| line(path, value, MAX_TEAM_ID_CHARS))?,
                 "models" => changes.models = nullable(value, |value| models(path, value))?,
                 "log_payloads" => changes.log_payloads = nullable(value, |value| boolean(path, value))?,
+                "trust_attribution" => {
+                    changes.trust_attribution = nullable(value, |value| boolean(path, value))?;
+                }
                 "expires_at" => changes.expires_at = nullable(value, |value| timestamp(path, value))?,
                 "metadata" => changes.metadata = nullable(value, |value| metadata(path, value))?,
                 _ if changes.limits.read(&name, value)? => {}
@@ -85,6 +90,8 @@ impl KeyChanges {
         key.role = self.role.unwrap_or(key.role);
         key.expires_at = self.expires_at.unwrap_or(key.expires_at);
         key.log_payloads = self.log_payloads.map_or(key.log_payloads, Option::unwrap_or_default);
+        let trusts = self.trust_attribution;
+        key.trust_attribution = trusts.map_or(key.trust_attribution, Option::unwrap_or_default);
         for (field, change) in [(&mut key.team, &self.team), (&mut key.metadata, &self.metadata)] {
             if let Some(change) = change {
                 field.clone_from(change);

@@ -9,8 +9,23 @@ use crate::response::{AdminResponse, AdminResult};
 use crate::time::{format_millis, format_seconds};
 use crate::usage::{MILLIS_PER_HOUR, to_whole_hours, write_sums, write_text_or_null};
 
-const PARAMETERS: [&str; 10] =
-    ["by", "compare", "since", "until", "key", "team", "model", "provider", "session", "surface"];
+const PARAMETERS: [&str; 15] = [
+    "by",
+    "compare",
+    "since",
+    "until",
+    "key",
+    "team",
+    "model",
+    "provider",
+    "session",
+    "surface",
+    "end_user",
+    "tag",
+    "repository",
+    "branch",
+    "pull_request",
+];
 /// The range of an overview without `since`, in hours.
 const DEFAULT_HOURS: i64 = 24;
 /// A longer range is shown by the day.

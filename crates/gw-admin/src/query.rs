@@ -3,6 +3,7 @@
 use gw_engine::catalog::query::{Query, invalid, shown};
 use gw_engine::error::{Error, Kind};
 use gw_store::ledger::Filter;
+use gw_wire::attribution::Dimension;
 use gw_wire::operation::Operation;
 use gw_wire::request::fields::{Path, invalid_value, not_one_of};
 
@@ -115,12 +116,22 @@ impl QueryParams {
             provider: self.text("provider")?,
             session: self.text("session")?,
             surface: self.choice("surface", &surfaces())?.map(str::to_owned),
+            names: self.names()?,
             status: None,
         };
         if filter.since.zip(filter.until).is_some_and(|(since, until)| since >= until) {
             return Err(invalid("invalid_value", "Invalid 'until': it must be later than 'since'."));
         }
         Ok(filter)
+    }
+
+    /// The names that the requests must have, each with its kind.
+    fn names(&self) -> Result<Vec<(Dimension, String)>, Error> {
+        let mut names = Vec::new();
+        for dimension in Dimension::ALL {
+            names.extend(self.text(dimension.name())?.map(|name| (dimension, name)));
+        }
+        Ok(names)
     }
 
     /// A whole number that is not negative.

@@ -14,6 +14,7 @@ use gw_engine::error::Error;
 use gw_store::Role;
 use gw_store::ledger::{Attempt, Cursor, Entry};
 use gw_store::payloads::Payload;
+use gw_wire::attribution::Dimension;
 use serde::Serialize;
 
 use self::cost::CostObject;
@@ -78,6 +79,11 @@ struct RequestObject<'a> {
     ttft_ms: Option<u64>,
     latency_ms: u64,
     user: Option<&'a str>,
+    end_user: Option<&'a str>,
+    tags: Vec<&'a str>,
+    repository: Option<&'a str>,
+    branch: Option<&'a str>,
+    pull_request: Option<&'a str>,
     client: Option<&'a str>,
     /// Only in the answer for one request.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -157,6 +163,8 @@ impl<'a> RequestObject<'a> {
     fn new(entry: &'a Entry) -> Self {
         let non_empty = |text: &'a str| Some(text).filter(|text| !text.is_empty());
         let tokens = entry.tokens;
+        let attribution = entry.attribution.as_deref();
+        let name = |dimension| attribution.and_then(|names| names.name(dimension));
         Self {
             object: "request",
             request_id: &entry.request_id,
@@ -189,7 +197,12 @@ impl<'a> RequestObject<'a> {
             saved_usd: entry.known_saved().map(Usd),
             ttft_ms: entry.ttft_ms,
             latency_ms: entry.latency_ms,
-            user: entry.end_user.as_deref(),
+            user: entry.user.as_deref(),
+            end_user: name(Dimension::EndUser),
+            tags: attribution.iter().flat_map(|names| &names.tags).map(|tag| &**tag).collect(),
+            repository: name(Dimension::Repository),
+            branch: name(Dimension::Branch),
+            pull_request: name(Dimension::PullRequest),
             client: entry.client.as_deref(),
             attempts: None,
             warnings: None,

@@ -1,7 +1,8 @@
 //! The usage report: sums of the ledger, grouped and filtered, as JSON or CSV.
 
-use gw_engine::error::Error;
-use gw_store::ledger::{Filter, GroupBy, Sums};
+use gw_engine::error::{Error, Kind};
+use gw_store::ledger::{Filter, GroupBy, Sums, UsageByName};
+use gw_wire::attribution::Dimension;
 use gw_wire::json::write_str;
 use gw_wire::money::Money;
 
@@ -14,8 +15,27 @@ use crate::time::{format_millis, format_seconds};
 
 /// The ledger sums requests up by the hour.
 pub(crate) const MILLIS_PER_HOUR: i64 = 3_600_000;
-const PARAMETERS: [&str; 11] =
-    ["by", "group_by", "since", "until", "key", "team", "model", "provider", "session", "surface", "format"];
+const PARAMETERS: [&str; 17] = [
+    "by",
+    "group_by",
+    "since",
+    "until",
+    "key",
+    "team",
+    "model",
+    "provider",
+    "session",
+    "surface",
+    "end_user",
+    "tag",
+    "repository",
+    "branch",
+    "pull_request",
+    "limit",
+    "format",
+];
+/// The most groups of a report that has a limit.
+const MAX_GROUPS: usize = 1_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReportFormat {
@@ -23,9 +43,17 @@ enum ReportFormat {
     Csv,
 }
 
+/// The groups of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grouping {
+    By(GroupBy),
+    /// Names of this kind. A request may have several.
+    Names(Dimension),
+}
+
 struct UsageReport {
     group_name: &'static str,
-    group_by: GroupBy,
+    grouping: Grouping,
     filter: Filter,
     rows: Vec<UsageRow>,
     total: Sums,
@@ -36,6 +64,8 @@ struct UsageRow {
     group: Option<String>,
     /// The name of the key, in a report by key.
     key_name: Option<String>,
+    /// All names that are not listed.
+    is_rest: bool,
     sums: Sums,
 }
 
@@ -47,21 +77,63 @@ pub(crate) async fn report_usage(
     now: i64,
 ) -> AdminResult {
     let params = QueryParams::parse(query, &PARAMETERS)?;
-    let (group_name, group_by) = group_by(&params)?;
+    let (group_name, grouping) = grouping(&params)?;
     let preferred = if is_csv_preferred { ReportFormat::Csv } else { ReportFormat::Json };
     let formats = [("json", ReportFormat::Json), ("csv", ReportFormat::Csv)];
     let format = params.choice("format", &formats)?.unwrap_or(preferred);
     let filter = to_whole_hours(params.filter(now)?);
-    let total = records.store.total(&filter).await?;
+    let (rows, total) = match grouping {
+        Grouping::By(by) => {
+            let limit = params.value("limit").map(|_| params.page_size(MAX_GROUPS)).transpose()?;
+            if limit.is_some() && matches!(by, GroupBy::Day | GroupBy::Hour) {
+                return Err(no_limit(group_name).into());
+            }
+            let total = records.store.total(&filter).await?;
+            let mut found = rows(records, by, &filter).await?;
+            if let Some(limit) = limit {
+                found = most_expensive(found, limit);
+            }
+            (found, total)
+        }
+        Grouping::Names(dimension) => {
+            let limit = u32::try_from(params.page_size(MAX_GROUPS)?).unwrap_or(u32::MAX);
+            let found = records.store.usage_by_name(dimension, &filter, limit).await?;
+            let total = found.total;
+            (rows_by_name(found), total)
+        }
+    };
     if total.requests == 0 {
         records.check_filter(&filter).await?;
     }
-    let rows = rows(records, group_by, &filter).await?;
-    let report = UsageReport { group_name, group_by, filter, rows, total };
+    let report = UsageReport { group_name, grouping, filter, rows, total };
     Ok(match format {
         ReportFormat::Json => AdminResponse::json_text(report.to_json()),
         ReportFormat::Csv => AdminResponse::csv(report.to_csv()),
     })
+}
+
+/// The rows of a report by name: the names, then the rest of them, then the requests without a name.
+fn rows_by_name(found: UsageByName) -> Vec<UsageRow> {
+    let row = |group, is_rest, sums| UsageRow { group, key_name: None, is_rest, sums };
+    let listed = found.listed.into_iter().map(|(name, sums)| row(Some(name), false, sums));
+    let others = Some(found.others).filter(|sums| sums.requests > 0).map(|sums| row(None, true, sums));
+    let unnamed = Some(found.unnamed).filter(|sums| sums.requests > 0).map(|sums| row(None, false, sums));
+    listed.chain(others).chain(unnamed).collect()
+}
+
+/// The first groups of a report whose most expensive group is the first one, and the rest of them as one row.
+fn most_expensive(rows: Vec<UsageRow>, limit: usize) -> Vec<UsageRow> {
+    let (mut listed, unnamed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.group.is_some());
+    let rest = listed.split_off(limit.min(listed.len()));
+    let sums = Sums::of(rest.iter().map(|row| &row.sums));
+    let others = UsageRow { group: None, key_name: None, is_rest: true, sums };
+    let others = (!rest.is_empty()).then_some(others);
+    listed.into_iter().chain(others).chain(unnamed).collect()
+}
+
+fn no_limit(group_name: &str) -> Error {
+    let message = format!("Invalid 'limit': a report by {group_name} has every {group_name}.");
+    Error::new(Kind::UnsupportedParameter, message)
 }
 
 async fn rows(records: &Records, group_by: GroupBy, filter: &Filter) -> Result<Vec<UsageRow>, AdminError> {
@@ -80,17 +152,21 @@ async fn rows(records: &Records, group_by: GroupBy, filter: &Filter) -> Result<V
             GroupBy::Hour => Some(group.parse().map(format_seconds).unwrap_or_default()),
             _ => Some(group).filter(|group| !group.is_empty()),
         },
+        is_rest: false,
         sums,
     };
     Ok(found.into_iter().map(row).collect())
 }
 
 /// The parameter `by`, or `group_by`, which means the same.
-fn group_by(params: &QueryParams) -> Result<(&'static str, GroupBy), Error> {
-    let all = GroupBy::ALL.map(|(name, by)| (name, (name, by)));
+fn grouping(params: &QueryParams) -> Result<(&'static str, Grouping), Error> {
+    let groups = GroupBy::ALL.map(|(name, by)| (name, (name, Grouping::By(by))));
+    let names =
+        Dimension::ALL.map(|dimension| (dimension.name(), (dimension.name(), Grouping::Names(dimension))));
+    let all = [&groups[..], &names[..]].concat();
     let by = params.choice("by", &all)?;
     let by = if by.is_some() { by } else { params.choice("group_by", &all)? };
-    Ok(by.unwrap_or(("day", GroupBy::Day)))
+    Ok(by.unwrap_or(("day", Grouping::By(GroupBy::Day))))
 }
 
 /// Extends the filter to whole hours: the sums exist for whole hours only, and the report names the time that it covers.
@@ -104,6 +180,15 @@ pub(crate) fn to_whole_hours(filter: Filter) -> Filter {
 }
 
 impl UsageReport {
+    fn has_key_names(&self) -> bool {
+        self.grouping == Grouping::By(GroupBy::Key)
+    }
+
+    /// Whether a row may stand for the rest of the groups.
+    fn may_have_rest(&self) -> bool {
+        matches!(self.grouping, Grouping::Names(_)) || self.rows.iter().any(|row| row.is_rest)
+    }
+
     fn to_json(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(256 + self.rows.len() * 320);
         out.extend_from_slice(b"{\"object\":\"usage\",\"by\":");
@@ -118,9 +203,12 @@ impl UsageReport {
             write_str(&mut out, self.group_name);
             out.push(b':');
             write_text_or_null(&mut out, row.group.as_deref());
-            if self.group_by == GroupBy::Key {
+            if self.has_key_names() {
                 out.extend_from_slice(b",\"key_name\":");
                 write_text_or_null(&mut out, row.key_name.as_deref());
+            }
+            if row.is_rest {
+                out.extend_from_slice(b",\"other\":true");
             }
             out.push(b',');
             write_sums(&mut out, &row.sums);
@@ -134,17 +222,23 @@ impl UsageReport {
 
     fn to_csv(&self) -> String {
         let mut head = vec![self.group_name];
-        if self.group_by == GroupBy::Key {
+        if self.has_key_names() {
             head.push("key_name");
+        }
+        if self.may_have_rest() {
+            head.push("other");
         }
         head.extend(columns(&Sums::default()).map(|(name, _)| name));
         let mut text = head.join(",");
         text.push_str("\r\n");
         for row in &self.rows {
             text.push_str(&csv_cell(row.group.as_deref().unwrap_or("")));
-            if self.group_by == GroupBy::Key {
+            if self.has_key_names() {
                 text.push(',');
                 text.push_str(&csv_cell(row.key_name.as_deref().unwrap_or("")));
+            }
+            if self.may_have_rest() {
+                text.push_str(if row.is_rest { ",true" } else { "," });
             }
             for (_, value) in columns(&row.sums) {
                 text.push(',');

@@ -114,7 +114,7 @@ pub(crate) fn entry(n: u64, rows: u64, (end, hours): (i64, i64)) -> Entry {
             known_part: 0,
             reason: None,
         }],
-        end_user: Some(format!("user-{}", mixed % 1_000)),
+        user: Some(format!("user-{}", mixed % 1_000)),
         client: Some("203.0.113.7".to_owned()),
         ..Entry::default()
     }

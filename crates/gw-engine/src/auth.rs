@@ -167,6 +167,12 @@ impl Caller {
         self.0.logs_payloads
     }
 
+    /// Whether the end user and the tags that its requests name are believed (`trust_attribution`).
+    #[must_use]
+    pub fn trusts_attribution(&self) -> bool {
+        self.0.trusts_attribution
+    }
+
     /// Whether the budget of the key or its team cuts answers (`on_budget = "cut"`).
     #[must_use]
     pub fn is_cut_by_budget(&self) -> bool {

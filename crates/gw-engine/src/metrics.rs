@@ -1,5 +1,6 @@
 //! The engine's metrics: attempts, tokens, cost. A call looks up its model's handles once.
 
+mod attributed;
 mod exact_cost;
 mod gen_ai;
 mod registration;
@@ -8,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gw_providers::provider::Provider;
+use gw_wire::attribution::Attribution;
 use gw_wire::money::Money;
 use gw_wire::trace_context::TraceId;
 use gw_wire::usage::Usage;
@@ -18,6 +20,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
+use self::attributed::AttributedCost;
 use self::exact_cost::{CostUsd, ExactCost};
 use self::gen_ai::{GenAiMetrics, MeasuredModel, ModelHandles};
 use crate::catalog::Model;
@@ -94,6 +97,7 @@ pub struct Metrics {
     billed_handles: [[OnceLock<Counter>; 2]; 2],
     /// The overhead before the first upstream call, and after the last one.
     overhead: [Histogram; 2],
+    attributed: AttributedCost,
     gen_ai: GenAiMetrics,
     models: RwLock<NamesMap<Arc<str>, Arc<ModelMetrics>>>,
 }
@@ -157,6 +161,7 @@ impl Metrics {
     pub fn new(registry: &mut Registry) -> Self {
         Self {
             overhead: overhead(registry),
+            attributed: AttributedCost::new(registry),
             gen_ai: GenAiMetrics::new(registry),
             fallbacks: registered(registry, "gateway_fallbacks", "Requests that a fallback model answered"),
             billed: registered(
@@ -293,6 +298,13 @@ impl Metrics {
             (end.first_token, end.tokens),
             (end.error, end.trace),
         );
+    }
+
+    /// Counts the cost of a request for whom it is and what it belongs to.
+    pub(crate) fn attributed(&self, attribution: &Attribution, cost: Money) {
+        if cost != Money::ZERO {
+            self.attributed.add(attribution, cost);
+        }
     }
 
     /// Counts a request that a fallback model answered.

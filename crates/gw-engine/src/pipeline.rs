@@ -38,6 +38,9 @@ use crate::response_cache::{embeddings, serve};
 use crate::services::Services;
 use crate::session_guard::GuardedRequest;
 
+/// The warning about tags that do not count.
+const TAGS_DROPPED: &str = "tags_dropped";
+
 /// Runs a request to its answer.
 ///
 /// # Errors
@@ -115,7 +118,11 @@ pub(crate) async fn begin_sized(
         conversation_memory: None,
         continuation: None,
     };
+    let has_dropped_tags = context.client.has_dropped_tags;
     let mut call = Box::new(Call::new(context, plan, settlement));
+    if has_dropped_tags {
+        call.progress.warnings.push(TAGS_DROPPED.into());
+    }
     if let Some(guarded) = guarded {
         Box::pin(enter_session(services, &guarded, &mut call)).await?;
     }

@@ -143,6 +143,8 @@ pub struct KeySettings {
     pub limits: Limits,
     /// Prompts and answers are stored, redacted.
     pub log_payloads: bool,
+    /// The end user and the tags that its requests name are believed.
+    pub trust_attribution: bool,
     /// The unix second from which on the key is refused.
     pub expires_at: Option<i64>,
 }

@@ -17,6 +17,7 @@ use http::{HeaderMap, HeaderValue};
 use http_body::Body;
 
 use crate::admission::Admission;
+use crate::attribution::names_of;
 use crate::client_dialect;
 use crate::cut::until_cut;
 use crate::refusal::overloaded_error;
@@ -51,7 +52,7 @@ const PLAIN: HeaderName = HeaderName::from_static("x-gateway-plain");
 /// A heavy request is refused while a step of its key has waited longer than this for the CPU pool.
 const MAX_CPU_POOL_WAIT: Duration = Duration::from_secs(1);
 
-/// The largest body in which a worker itself looks for the session.
+/// The largest body in which a worker itself looks for the session and the tags.
 const MAX_INLINE_BYTES: usize = 256 << 10;
 
 /// Checks limits, media type and body, then calls the engine.
@@ -93,12 +94,16 @@ where
         record.trace_content = Some(Box::new(ContentCapture::new(bytes.clone(), most)));
     }
     record.capture = state.engine.capture(&caller, &record.request_id, &bytes);
-    let session = if bytes.len() <= MAX_INLINE_BYTES {
-        session_of(&parts.headers, &bytes)
+    let is_trusted = caller.trusts_attribution();
+    let (session, names) = if bytes.len() <= MAX_INLINE_BYTES {
+        (session_of(&parts.headers, &bytes), names_of(&parts.headers, &bytes, is_trusted))
     } else {
         let (headers, body) = (parts.headers.clone(), bytes.clone());
-        cpu.host(offload(move || session_of(&headers, &body))).await
+        let read = move || (session_of(&headers, &body), names_of(&headers, &body, is_trusted));
+        cpu.host(offload(read)).await
     };
+    // No upstream gets the tags.
+    let bytes = names.body.unwrap_or(bytes);
     let log = Arc::new(CallLog::default());
     record.call = Some(Arc::clone(&log));
     let context = RequestContext {
@@ -108,6 +113,8 @@ where
         log: Arc::clone(&log),
         client: Some(record.client.ip()),
         session,
+        attribution: names.attribution,
+        has_dropped_tags: names.has_dropped_tags,
         cache_control: cache_control(&parts.headers),
         keepalive: state.settings.keepalive,
         surface: ClientSurface {

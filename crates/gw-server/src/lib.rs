@@ -7,6 +7,7 @@ pub mod access_log;
 mod address_limits;
 mod admin;
 mod admission;
+mod attribution;
 mod catalogue;
 mod certificate;
 pub mod client_address;

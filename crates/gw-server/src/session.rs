@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
+use gw_wire::attribution::is_printable;
 use gw_wire::hex;
 use gw_wire::json::View;
 use http::header::{HeaderMap, HeaderName};
@@ -25,8 +26,8 @@ static FINDERS: LazyLock<[Finder<'static>; 2]> =
     LazyLock::new(|| BODY_MEMBERS.map(|(member, _)| Finder::new(member)));
 /// Most bodies have a few underscores, and a search for one byte takes less than a search for two texts.
 const FEW_UNDERSCORES: usize = 32;
-/// The longest name of a session. A longer one counts by its digest.
-const MAX_SESSION_CHARS: usize = 128;
+/// The longest name of a session or an end user. A longer one counts by its digest.
+const MAX_NAME_CHARS: usize = 128;
 
 /// The session of a request: the first header that names one, else the body's `prompt_cache_key`, else its
 /// `metadata.user_id`. It has 1 to 128 printable characters. A name of another form is replaced by its SHA-256 in hex.
@@ -43,7 +44,7 @@ pub(crate) fn session_of(headers: &HeaderMap, body: &[u8]) -> Option<Arc<str>> {
     let names_session = headers.keys().any(|name| is_alike(name) && SESSION_HEADERS.contains(name));
     let mut of_headers =
         SESSION_HEADERS.iter().filter(|_| names_session).filter_map(|name| headers.get(name));
-    of_headers.find_map(|value| session_name(value.as_bytes())).or_else(|| session_of_body(body))
+    of_headers.find_map(|value| short_name(value.as_bytes())).or_else(|| session_of_body(body))
 }
 
 fn session_of_body(body: &[u8]) -> Option<Arc<str>> {
@@ -54,7 +55,7 @@ fn session_of_body(body: &[u8]) -> Option<Arc<str>> {
     let [cache_key, metadata] =
         View::new(std::str::from_utf8(body).ok()?).pick(["prompt_cache_key", "metadata"]);
     let user = || metadata.and_then(|metadata| metadata.pick(["user_id"]).into_iter().flatten().next());
-    let name = |view: View<'_>| session_name(view.string()?.as_bytes());
+    let name = |view: View<'_>| short_name(view.string()?.as_bytes());
     cache_key.and_then(name).or_else(|| user().and_then(name))
 }
 
@@ -77,22 +78,17 @@ fn may_name_session(body: &[u8]) -> bool {
     underscores.next().is_some() && FINDERS.iter().any(|member| member.find(body).is_some())
 }
 
-fn session_name(bytes: &[u8]) -> Option<Arc<str>> {
+/// A name of 1 to 128 printable characters, or the SHA-256 in hex of a name of another form. None: the name is blank.
+pub(crate) fn short_name<T: for<'a> From<&'a str>>(bytes: &[u8]) -> Option<T> {
     let bytes = bytes.trim_ascii();
     if bytes.is_empty() {
         return None;
     }
-    let is_short = |text: &&str| text.chars().count() <= MAX_SESSION_CHARS && text.chars().all(is_printable);
+    let is_short = |text: &&str| text.chars().count() <= MAX_NAME_CHARS && text.chars().all(is_printable);
     if let Some(name) = std::str::from_utf8(bytes).ok().filter(is_short) {
         return Some(name.into());
     }
-    Some(hex::encode(&Sha256::digest(bytes)).into())
-}
-
-/// Whether a character is neither a control character nor an invisible one that changes how its neighbours are shown.
-fn is_printable(character: char) -> bool {
-    let is_invisible = matches!(character, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    !character.is_control() && !is_invisible
+    Some(T::from(&hex::encode(&Sha256::digest(bytes))))
 }
 
 #[cfg(test)]

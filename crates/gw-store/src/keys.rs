@@ -91,6 +91,8 @@ pub struct StoredKey {
     pub limits: Limits,
     /// Whether the redacted bodies of its requests and answers are stored.
     pub log_payloads: bool,
+    /// Whether the end user and the tags that its requests name are believed.
+    pub trust_attribution: bool,
     /// Free-form JSON of the key's creator.
     pub metadata: Option<String>,
     /// The hash before the last rotation, and the time (unix seconds) until which it is still accepted.
@@ -175,6 +177,7 @@ impl NewKey {
             team: None,
             limits: Limits::default(),
             log_payloads: false,
+            trust_attribution: false,
             metadata: None,
             previous: None,
         }

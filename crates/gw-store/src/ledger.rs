@@ -6,6 +6,7 @@
 //! Writing a row again changes nothing (its request id is unique), so a batch with an unknown outcome is simply written
 //! again. Rows and sums are written in one transaction, so they always agree.
 
+mod attribution;
 mod days;
 mod decision;
 pub(crate) mod groups;
@@ -23,11 +24,13 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+pub use attribution::UsageByName;
 pub use decision::{Decision, ExcludedModel, RankedModel};
 pub use line::Line;
 pub(crate) use line::{read as read_json, read_prefix};
 pub use spending::Spent;
 
+use gw_wire::attribution::{Attribution, Dimension};
 use gw_wire::operation::Operation;
 use gw_wire::usage::Units;
 
@@ -166,7 +169,11 @@ pub struct Entry {
     #[serde(deserialize_with = "read_nested_attempts")]
     pub attempts: Vec<Attempt>,
     /// The request's `user`.
-    pub end_user: Option<String>,
+    #[serde(rename = "end_user")]
+    pub user: Option<String>,
+    /// Whom the request is for, and what it belongs to.
+    #[serde(skip)]
+    pub attribution: Option<Arc<Attribution>>,
     /// IP address of the client.
     pub client: Option<String>,
     /// The session that the request belongs to: a run of an agent.
@@ -334,13 +341,15 @@ pub struct Filter {
     pub session: Option<String>,
     /// The API of the requests, as [`Entry::surface`] names it.
     pub surface: Option<String>,
+    /// Names that the requests have, each with its kind.
+    pub names: Vec<(Dimension, String)>,
     /// `ok`, an error code, or `failed` for every error (only in the request log).
     pub status: Option<String>,
 }
 
 impl Filter {
-    /// The names to search for, each with the SQL condition of its column.
-    fn names(&self) -> [(&'static str, Option<&String>); 4] {
+    /// The values to search for, each with the SQL condition of its column.
+    fn columns(&self) -> [(&'static str, Option<&String>); 4] {
         [
             (" AND key_id = ", self.key_id.as_ref()),
             (" AND team = ", self.team.as_ref()),
@@ -349,8 +358,8 @@ impl Filter {
         ]
     }
 
-    fn push_names<'q>(&'q self, sql: &mut Sql<'q>) {
-        for (piece, value) in self.names() {
+    fn push_columns<'q>(&'q self, sql: &mut Sql<'q>) {
+        for (piece, value) in self.columns() {
             if let Some(value) = value {
                 sql.push(piece).push_name(value);
             }
@@ -366,12 +375,12 @@ impl Filter {
         }
     }
 
-    /// Whether a name other than the session's is searched for.
-    fn has_names(&self) -> bool {
-        self.surface.is_some() || self.names().iter().any(|(_, name)| name.is_some())
+    /// Whether a column other than the session is searched for.
+    fn has_columns(&self) -> bool {
+        self.surface.is_some() || self.columns().iter().any(|(_, name)| name.is_some())
     }
 
-    /// The table of hourly sums that has every column of the filter.
+    /// The table of hourly sums that has every column of a filter without names.
     fn sums_table(&self) -> &'static str {
         if self.session.is_some() || self.surface.is_some() { "usage_sessions" } else { "usage_hours" }
     }

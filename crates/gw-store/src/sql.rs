@@ -82,6 +82,13 @@ impl<'q> Sql<'q> {
         self.placeholder()
     }
 
+    /// As [`Sql::push_text`], for an owned text.
+    pub(crate) fn push_owned(&mut self, value: String) -> &mut Self {
+        let value = if value.contains('\0') { without_nul(&value).into_owned() } else { value };
+        self.values.push(Value::Text(Some(Cow::Owned(value))));
+        self.placeholder()
+    }
+
     /// As [`Sql::push_text`], for bytes.
     pub(crate) fn push_bytes(&mut self, value: &'q [u8]) -> &mut Self {
         self.values.push(Value::Bytes(Some(value)));

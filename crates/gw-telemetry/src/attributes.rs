@@ -21,11 +21,11 @@ impl Attributes {
     }
 
     /// Adds a list of texts, if it is not empty.
-    pub(crate) fn texts(&mut self, key: &str, values: &[&'static str]) {
+    pub(crate) fn texts(&mut self, key: &str, values: &[&str]) {
         if values.is_empty() {
             return;
         }
-        let value = |text: &&'static str| AnyValue { value: Some(Value::StringValue((*text).to_owned())) };
+        let value = |text: &&str| AnyValue { value: Some(Value::StringValue((*text).to_owned())) };
         self.add(key, Value::ArrayValue(ArrayValue { values: values.iter().map(value).collect() }));
     }
 

@@ -5,6 +5,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use gw_engine::payloads::Redactor;
 use gw_engine::request::trace::{AttemptTrace, CallTrace, ServerRecord, TraceIds, TracedRequest};
 use gw_engine::semantic_names as names;
+use gw_wire::attribution::{Attribution, Dimension};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
 use opentelemetry_proto::tonic::resource::v1::Resource;
@@ -104,6 +105,9 @@ impl SpanBuilder {
             about.text("gateway.strategy", call.strategy);
             about.maybe_text("gateway.team", call.team.as_deref());
             about.maybe_text("gen_ai.conversation.id", call.session.as_deref());
+            if let Some(attribution) = &call.attribution {
+                names_of(&mut about, attribution);
+            }
             // Clients and the request log know this id. Providers have ids of their own, which the gateway does not keep.
             about.maybe_text("gen_ai.response.id", call.response_id.as_deref());
         }
@@ -208,6 +212,24 @@ impl SpanBuilder {
             about.count("gen_ai.usage.prompt_tokens", usage.prompt);
             about.count("gen_ai.usage.completion_tokens", usage.completion);
         }
+    }
+}
+
+/// Whom a request is for and what it belongs to.
+fn names_of(about: &mut Attributes, attribution: &Attribution) {
+    for dimension in Dimension::ALL {
+        let name = match dimension {
+            Dimension::EndUser => "gateway.end_user",
+            Dimension::Tag => {
+                let tags: Vec<&str> = attribution.tags.iter().map(|tag| &**tag).collect();
+                about.texts("gateway.tags", &tags);
+                continue;
+            }
+            Dimension::Repository => "gateway.repository",
+            Dimension::Branch => "gateway.branch",
+            Dimension::PullRequest => "gateway.pull_request",
+        };
+        about.maybe_text(name, attribution.name(dimension));
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! There is no IO, no clock and no runtime here.
 
+pub mod attribution;
 pub mod calendar;
 pub mod conversation;
 pub mod dialects;

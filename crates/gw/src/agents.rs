@@ -4,6 +4,7 @@ pub mod guide;
 pub mod launch;
 mod program;
 mod snippets;
+mod workplace;
 
 use clap::Args;
 use gw_command::{CommandError, Common};

@@ -111,6 +111,10 @@ struct NewKeyArgs {
     #[arg(long)]
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     log_payloads: bool,
+    /// Believe the end user and the tags that its requests name
+    #[arg(long)]
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    trust_attribution: bool,
     /// Time at which the key expires, such as 2027-01-01T00:00:00Z [default: never]
     #[arg(long, value_name = "TIME")]
     #[serde(skip_serializing_if = "Option::is_none")]

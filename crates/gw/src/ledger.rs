@@ -210,7 +210,7 @@ async fn purge_rows(store: &Store, before: i64) -> gw_store::Result<u64> {
             break;
         }
     }
-    store.purge_session_sums().await?;
+    store.purge_detailed_sums(before).await?;
     Ok(purged)
 }
 

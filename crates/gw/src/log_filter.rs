@@ -29,6 +29,21 @@ pub struct LogFilter {
     /// Only requests through this API: chat, responses, messages, completions or embeddings
     #[arg(long)]
     surface: Option<String>,
+    /// Only requests for this end user
+    #[arg(long)]
+    end_user: Option<String>,
+    /// Only requests with this tag
+    #[arg(long)]
+    tag: Option<String>,
+    /// Only requests of this repository
+    #[arg(long)]
+    repository: Option<String>,
+    /// Only requests of this branch
+    #[arg(long)]
+    branch: Option<String>,
+    /// Only requests of this pull request
+    #[arg(long)]
+    pull_request: Option<String>,
 }
 
 impl LogFilter {
@@ -44,6 +59,11 @@ impl LogFilter {
             ("provider", self.provider.as_deref()),
             ("session", self.session.as_deref()),
             ("surface", self.surface.as_deref()),
+            ("end_user", self.end_user.as_deref()),
+            ("tag", self.tag.as_deref()),
+            ("repository", self.repository.as_deref()),
+            ("branch", self.branch.as_deref()),
+            ("pull_request", self.pull_request.as_deref()),
         ]
     }
 }

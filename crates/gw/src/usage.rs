@@ -19,11 +19,14 @@ use crate::url_query::query;
 pub struct UsageArgs {
     #[command(flatten)]
     target: AdminTarget,
-    /// Group by key, team, model, provider, session, surface, day or hour
+    /// Group by key, team, model, provider, session, surface, end_user, tag, repository, branch, pull_request, day or hour
     #[arg(long, default_value = "day")]
     by: String,
     #[command(flatten)]
     filter: LogFilter,
+    /// Most names of a report by end_user, tag, repository, branch or pull_request, up to 1000; the others are one row
+    #[arg(long)]
+    limit: Option<u32>,
     /// Output format
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     format: OutputFormat,
@@ -45,7 +48,12 @@ pub fn run(common: &Common, args: &UsageArgs) -> Result<(), CommandError> {
     let ask = |ask| admin_client::ask(common, &args.target, ask);
     let key = args.filter.key.as_deref().map(|key| keys::id_of(&ask, key, true)).transpose()?;
     let mut parameters = args.filter.parameters(key.as_deref());
-    parameters.extend([("by", Some(&*args.by)), ("format", Some(if is_csv { "csv" } else { "json" }))]);
+    let limit = args.limit.map(|limit| limit.to_string());
+    parameters.extend([
+        ("limit", limit.as_deref()),
+        ("by", Some(&*args.by)),
+        ("format", Some(if is_csv { "csv" } else { "json" })),
+    ]);
     let query = query(&parameters);
     let body = ask(AdminRequest::ReportUsage { query, is_csv_preferred: is_csv })?;
     let text = String::from_utf8_lossy(&body);
@@ -91,7 +99,12 @@ fn table(json: &str) -> Result<String, CommandError> {
     let mut rows: Vec<Vec<String>> =
         vec![groups.iter().map(upper).chain(HEADER.map(str::to_owned)).collect()];
     for row in &report.data {
-        rows.push(groups.iter().copied().chain(MEMBERS).map(|name| cell(row, name)).collect());
+        let mut cells: Vec<String> =
+            groups.iter().copied().chain(MEMBERS).map(|name| cell(row, name)).collect();
+        if let (Some(first), Some(_)) = (cells.first_mut(), row.get("other")) {
+            "(other)".clone_into(first);
+        }
+        rows.push(cells);
     }
     let blanks = groups.iter().enumerate().map(|(at, _)| if at == 0 { "total" } else { "" }.to_owned());
     rows.push(blanks.chain(MEMBERS.map(|name| cell(&report.total, name))).collect());

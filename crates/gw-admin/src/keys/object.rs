@@ -21,6 +21,7 @@ pub(super) struct KeyObject<'a> {
     #[serde(flatten)]
     limits: LimitsObject,
     log_payloads: bool,
+    trust_attribution: bool,
     expires_at: Option<String>,
     created_at: Option<String>,
     revoked_at: Option<String>,
@@ -68,6 +69,7 @@ impl<'a> KeyObject<'a> {
             models: key.models.as_deref(),
             limits: LimitsObject::new(&key.limits, spent, now),
             log_payloads: key.log_payloads,
+            trust_attribution: key.trust_attribution,
             expires_at: key.expires_at.map(format_seconds),
             created_at: Some(format_seconds(key.created_at)),
             revoked_at: key.revoked_at.map(format_seconds),
@@ -90,6 +92,7 @@ impl<'a> KeyObject<'a> {
             models: key.models.as_deref(),
             limits: LimitsObject::new(&key.limits, spent, now),
             log_payloads: key.log_payloads,
+            trust_attribution: key.trust_attribution,
             expires_at: key.expires_at.map(format_seconds),
             created_at: None,
             revoked_at: None,

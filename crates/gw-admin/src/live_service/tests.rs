@@ -136,6 +136,7 @@ async fn an_admin_of_the_configuration_is_enough() {
         models: None,
         limits: gw_store::Limits::default(),
         log_payloads: false,
+        trust_attribution: false,
         expires_at: None,
     };
     let (service, engine, _) = running(vec![boss]).await;

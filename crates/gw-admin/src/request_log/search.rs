@@ -3,6 +3,7 @@
 use gw_engine::error::Error;
 use gw_store::Store;
 use gw_store::ledger::{Cursor, Entry, Filter};
+use gw_wire::attribution::Dimension;
 use gw_wire::money::Price;
 use gw_wire::request::fields::{Path, invalid_value};
 
@@ -17,13 +18,18 @@ const ROWS_PER_QUERY: usize = 1_000;
 const FEMTOS_PER_NANO: i128 = 1_000_000;
 
 /// The parameters that every search of the log has.
-pub(crate) const FILTERS: [&str; 10] = [
+pub(crate) const FILTERS: [&str; 15] = [
     "key",
     "team",
     "model",
     "provider",
     "session",
     "surface",
+    "end_user",
+    "tag",
+    "repository",
+    "branch",
+    "pull_request",
     "status",
     "cost_min",
     "latency_min_ms",
@@ -136,8 +142,12 @@ impl RequestSearch {
 
     /// Whether a new row matches all filters except the times.
     pub(crate) fn matches(&self, entry: &Entry) -> bool {
-        let Filter { since: _, until: _, key_id, team, model, provider, session, surface, status } =
+        let Filter { since: _, until: _, key_id, team, model, provider, session, surface, names, status } =
             &self.filter;
+        let attribution = entry.attribution.as_deref();
+        let has_name = |(dimension, name): &(Dimension, String)| {
+            attribution.is_some_and(|attribution| attribution.has(*dimension, name))
+        };
         let is = |wanted: &Option<String>, found: Option<&str>| {
             wanted.as_deref().is_none_or(|wanted| found == Some(wanted))
         };
@@ -152,6 +162,7 @@ impl RequestSearch {
             && is(provider, Some(&entry.provider))
             && is(session, entry.session.as_deref())
             && is(surface, Some(entry.surface()))
+            && names.iter().all(has_name)
             && has_status
             && self.matches_row(entry)
     }
@@ -164,7 +175,10 @@ pub(crate) fn cursor(entry: &Entry) -> Cursor {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use gw_store::ledger::Attempt;
+    use gw_wire::attribution::Attribution;
 
     use super::*;
 
@@ -191,6 +205,11 @@ mod tests {
             cost: 50_000_000_000_000,
             latency_ms: 700,
             attempts: vec![attempt],
+            attribution: Some(Arc::new(Attribution {
+                end_user: Some("ann".into()),
+                tags: vec!["a".into()],
+                ..Attribution::default()
+            })),
             ..Entry::default()
         }
     }
@@ -203,6 +222,9 @@ mod tests {
             ("key=other", false),
             ("team=blue", false),
             ("session=s", false),
+            ("end_user=ann&tag=a", true),
+            ("tag=ann", false),
+            ("branch=a", false),
             ("surface=chat", false),
             ("status=failed", true),
             ("status=upstream_error", true),

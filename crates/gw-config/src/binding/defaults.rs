@@ -115,6 +115,7 @@ impl Defaults for KeySettings {
             models: None,
             limits: Limits::default(),
             log_payloads: false,
+            trust_attribution: false,
             expires_at: None,
         }
     }
@@ -134,6 +135,7 @@ impl Defaults for StoredKey {
             team: None,
             limits: Limits::default(),
             log_payloads: false,
+            trust_attribution: false,
             metadata: None,
             previous: None,
         }

@@ -176,6 +176,7 @@ fn key_object(key: &StoredKey) -> Value {
         "team": key.team,
         "models": key.models,
         "log_payloads": Some(true).filter(|_| key.log_payloads),
+        "trust_attribution": Some(true).filter(|_| key.trust_attribution),
         "created_at": time(key.created_at),
         "expires_at": key.expires_at.map(time),
         "revoked_at": key.revoked_at.map(time),

@@ -134,6 +134,12 @@ pub(super) static KEY: Section = Section {
             field!(KeySettings, log_payloads, Form::BOOL),
             "Whether the texts of its requests and answers are stored, as `[store.payloads]` describes.",
         ),
+        setting(
+            "trust_attribution",
+            Kind::Bool,
+            field!(KeySettings, trust_attribution, Form::BOOL),
+            "Whether the gateway believes the end user and the tags that its requests name. Leave it off for keys that the end users hold themselves.",
+        ),
         setting_or(
             "expires_at",
             Kind::Time,

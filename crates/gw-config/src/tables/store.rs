@@ -138,6 +138,12 @@ static STORED_KEY: Section = Section {
             field!(StoredKey, log_payloads, Form::BOOL),
             "Whether the texts of its requests and answers are stored.",
         ),
+        setting(
+            "trust_attribution",
+            Kind::Bool,
+            field!(StoredKey, trust_attribution, Form::BOOL),
+            "Whether the gateway believes the end user and the tags that its requests name. Leave it off for keys that the end users hold themselves.",
+        ),
         setting_or(
             "created_at",
             Kind::Time,

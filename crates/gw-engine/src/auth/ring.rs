@@ -36,6 +36,8 @@ pub(super) struct Key {
     pub(super) subjects: Box<[Arc<Subject>]>,
     /// The prompts and answers of its requests are stored.
     pub(super) logs_payloads: bool,
+    /// The end user and the tags that its requests name are believed.
+    pub(super) trusts_attribution: bool,
     /// It is a stored key. Configured keys never become stale.
     pub(super) is_stored: bool,
     /// An issuer of identities has identified the caller.
@@ -233,6 +235,7 @@ impl Caller {
             models: settings.models.clone(),
             subjects,
             logs_payloads: settings.log_payloads,
+            trusts_attribution: settings.trust_attribution,
             is_stored: false,
             is_of_issuer: false,
         }))
@@ -251,6 +254,7 @@ impl Caller {
             models: key.models.clone(),
             subjects,
             logs_payloads: key.log_payloads,
+            trusts_attribution: key.trust_attribution,
             is_stored: true,
             is_of_issuer: false,
         }))
@@ -276,6 +280,7 @@ impl Caller {
             models: None,
             subjects: Box::default(),
             logs_payloads: false,
+            trusts_attribution: false,
             is_stored: false,
             is_of_issuer: false,
         }))

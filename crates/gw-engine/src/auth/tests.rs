@@ -10,6 +10,7 @@ fn ring(expires_at: Option<i64>) -> KeyRing {
         models: Some(vec!["acme/*".into()]),
         limits: gw_store::Limits { rpm: Some(1), ..Default::default() },
         log_payloads: false,
+        trust_attribution: false,
         expires_at,
     };
     KeyRing::new(&[key], &[], &[], limiter(), None)

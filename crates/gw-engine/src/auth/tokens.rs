@@ -118,6 +118,7 @@ impl Caller {
             models: identity.models.clone(),
             subjects,
             logs_payloads: false,
+            trusts_attribution: false,
             is_stored: false,
             is_of_issuer: true,
         }))

@@ -56,6 +56,7 @@ impl LedgerLine {
             strategy: owned("default"),
             client: client.client.map(address),
             session: client.session.as_deref().map(owned),
+            attribution: client.attribution.clone(),
             ..Entry::default()
         };
         Self { journal: Arc::clone(journal), begun: None, entry: Box::new(entry) }
@@ -70,7 +71,7 @@ impl LedgerLine {
     pub(crate) fn note_request(&mut self, request: &ValidatedRequest) {
         self.entry.requested_model = clipped(request.model());
         self.entry.stream = request.wants_stream();
-        self.entry.end_user = request.user().as_deref().map(clipped);
+        self.entry.user = request.user().as_deref().map(clipped);
     }
 
     /// Notes the strategy and the first candidate.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use gw_limits::Reservation;
 use gw_store::journal::Journal;
+use gw_wire::attribution::Attribution;
 use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
 use gw_wire::reply::Finish;
@@ -54,6 +55,8 @@ pub(crate) struct Settlement {
     /// The request's line in the ledger, until it is written.
     line: Option<LedgerLine>,
     accepted: Instant,
+    /// Whom the request is for and what it belongs to.
+    attribution: Option<Arc<Attribution>>,
 }
 
 impl Settlement {
@@ -77,6 +80,7 @@ impl Settlement {
             tracing: CallTracing::of(client, operation),
             line: journal.map(|journal| LedgerLine::new(journal, client, operation)),
             accepted: client.accepted,
+            attribution: client.attribution.clone(),
         }
     }
 

@@ -28,6 +28,7 @@ impl CallTracing {
             operation,
             team: client.caller.team().cloned(),
             session: client.session.clone(),
+            attribution: client.attribution.clone(),
             ..CallTrace::default()
         };
         Some(Self { trace: Arc::clone(trace), record: Box::new(record) })

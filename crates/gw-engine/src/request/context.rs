@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gw_wire::attribution::Attribution;
 use gw_wire::dialects::ClientDialect;
 use gw_wire::money::Money;
 use http::{HeaderName, HeaderValue};
@@ -27,6 +28,10 @@ pub struct RequestContext {
     pub client: Option<IpAddr>,
     /// The name of the session that the request belongs to: at most 128 printable characters.
     pub session: Option<Arc<str>>,
+    /// Whom the request is for and what it belongs to; None = it names nothing that counts.
+    pub attribution: Option<Arc<Attribution>>,
+    /// The request has more or longer tags than count.
+    pub has_dropped_tags: bool,
     /// The values of its `Cache-Control` headers, joined; None if it has none.
     pub cache_control: Option<Box<[u8]>>,
     /// The silence after which a keep-alive comment is sent; None = never.

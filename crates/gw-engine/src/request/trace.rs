@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use gw_providers::settings::Api;
+use gw_wire::attribution::Attribution;
 use gw_wire::money::Money;
 use gw_wire::trace_context::{SpanId, TraceId, TraceParent, trace_state};
 use gw_wire::usage::Usage;
@@ -202,6 +203,8 @@ pub struct CallTrace {
     pub team: Option<Arc<str>>,
     /// The session.
     pub session: Option<Arc<str>>,
+    /// Whom the request is for and what it belongs to.
+    pub attribution: Option<Arc<Attribution>>,
     /// The model as the client wrote it.
     pub requested_model: String,
     /// The strategy of the routing.

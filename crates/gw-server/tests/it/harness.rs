@@ -79,6 +79,7 @@ fn keys() -> Vec<KeySettings> {
         models: None,
         limits: Limits { rpm, ..Limits::default() },
         log_payloads: false,
+        trust_attribution: false,
         expires_at: None,
     };
     vec![

@@ -157,7 +157,7 @@ async fn both_databases_store_and_return_a_nul_alike() {
             model: text(),
             provider: text(),
             status: text(),
-            end_user: Some(text()),
+            user: Some(text()),
             ..entry(1)
         };
         store.record(&[row.clone(), row.clone()]).await.unwrap();
@@ -165,7 +165,7 @@ async fn both_databases_store_and_return_a_nul_alike() {
         let found = store.request("a\0b").await.unwrap().unwrap();
         assert_eq!(store.request(stored).await.unwrap().unwrap(), found);
         // Values that are only displayed come back unchanged.
-        assert_eq!((found.request_id.as_str(), found.end_user.as_deref()), (stored, Some("a\0b")));
+        assert_eq!((found.request_id.as_str(), found.user.as_deref()), (stored, Some("a\0b")));
         let filter = Filter { model: Some(text()), status: Some(text()), ..Filter::default() };
         assert_eq!(store.requests(&filter, None, 10).await.unwrap(), [found]);
         assert_eq!(store.usage(GroupBy::Team, &Filter::default()).await.unwrap()[0].0, stored);
@@ -217,14 +217,14 @@ async fn names_too_long_for_an_index_are_distinguished_and_found() {
             model: format!("é{noise}m{n}"),
             provider: format!("{noise}p{n}"),
             status: noise.clone(),
-            end_user: Some(noise.clone()),
+            user: Some(noise.clone()),
             ..entry(n)
         };
         store.record(&[long(1), long(2), long(2)]).await.unwrap();
         for n in [1, 2] {
             let row = long(n);
             let found = store.request(&row.request_id).await.unwrap().unwrap();
-            assert_eq!((found.at, &found.end_user), (row.at, &row.end_user));
+            assert_eq!((found.at, &found.user), (row.at, &row.user));
             assert_eq!(store.spent(Spender::Key(&row.key_id), 0, i64::MAX).await.unwrap(), row.cost);
             assert_eq!(
                 store.spent(Spender::Team(row.team.as_ref().unwrap()), 0, i64::MAX).await.unwrap(),
@@ -275,6 +275,7 @@ async fn filters_and_pages_of_the_log_equal_a_full_scan() {
                                 provider: None,
                                 session: None,
                                 surface: None,
+                                names: Vec::new(),
                                 status: status.clone(),
                             };
                             let fits = |row: &&Entry| {
@@ -353,7 +354,7 @@ const MAX_LOG_BYTES: u64 = 64 << 20;
 /// Rows of four KiB.
 fn large_rows(rows: std::ops::Range<u64>) -> Vec<Entry> {
     let text = "u".repeat(4 << 10);
-    rows.map(|n| Entry { end_user: Some(text.clone()), ..entry(n) }).collect()
+    rows.map(|n| Entry { user: Some(text.clone()), ..entry(n) }).collect()
 }
 
 /// Four times the bound in a fixed number of rows, so neither the machine nor its disk decides how much is written.

@@ -256,15 +256,15 @@ fn update(key: &StoredKey) -> Sql<'_> {
     let update = "UPDATE keys SET name = $2, role = $3, hash = $4, models = $5, expires_at = $6, revoked_at = $7, \
         team = $8, rpm = $9, tpm = $10, max_in_flight = $11, budget_nano = $12, budget_period = $13, \
         burst = $14, on_budget = $15, unpriced = $16, metadata = $17, previous_hash = $18, previous_until = $19, \
-        log_payloads = $20 WHERE id = $1";
+        log_payloads = $20, trust_attribution = $21 WHERE id = $1";
     rest(Sql::new(update).text(&*key.id), key)
 }
 
 fn insert(key: &StoredKey) -> Sql<'_> {
     let insert = "INSERT INTO keys (created_at, id, name, role, hash, models, expires_at, revoked_at, team, rpm, tpm, \
         max_in_flight, budget_nano, budget_period, burst, on_budget, unpriced, metadata, previous_hash, previous_until, \
-        log_payloads) \
-        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)";
+        log_payloads, trust_attribution) \
+        VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)";
     rest(Sql::new(insert).int(key.created_at).text(&*key.id), key)
 }
 
@@ -284,6 +284,7 @@ fn rest<'q>(sql: Sql<'q>, key: &'q StoredKey) -> Sql<'q> {
         .bytes(key.previous.as_ref().map(|(hash, _)| hash.as_slice()))
         .int(key.previous.as_ref().map(|(_, until)| *until))
         .int(i64::from(key.log_payloads))
+        .int(i64::from(key.trust_attribution))
 }
 
 fn read_key(row: &Row) -> sqlx::Result<StoredKey> {
@@ -305,6 +306,7 @@ fn read_key(row: &Row) -> sqlx::Result<StoredKey> {
         team: row.get("team")?,
         limits: read_limits(row)?,
         log_payloads: row.get::<i64>("log_payloads")? != 0,
+        trust_attribution: row.get::<i64>("trust_attribution")? != 0,
         metadata: row.get("metadata")?,
         previous: previous.and_then(|hash| hash.try_into().ok()).zip(until),
     })

@@ -7,7 +7,7 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
 
 use super::known_days::{DAY, KnownDays};
-use super::write::{UsageRow, add_up_sqlite, sqlite_days};
+use super::write::{UsageRow, add_rows_sqlite, sqlite_days};
 use crate::db::{Result, Store, WriteTransaction};
 use crate::sql::Sql;
 
@@ -94,7 +94,7 @@ pub(super) async fn add_late(
     });
     // Each row has its own statement, because two rows of the same day cannot be in one upsert.
     for row in late {
-        add_up_sqlite(connection, &[row], sqlite_days).await?;
+        add_rows_sqlite(connection, &[row], sqlite_days).await?;
     }
     Ok(())
 }

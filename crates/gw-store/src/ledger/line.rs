@@ -10,7 +10,11 @@ mod read;
 
 use std::borrow::Cow;
 use std::ops::Range;
+use std::sync::Arc;
 
+use gw_wire::attribution::Attribution;
+
+use super::attribution::names_json;
 use super::line_text::LineText;
 use super::{Attempt, Entry, Sums, Tokens, surface_of};
 use crate::sql::{indexed, without_nul};
@@ -47,6 +51,9 @@ pub struct Line {
     /// The status of a failed request; `None` for a successful one.
     pub(crate) failure: Option<String>,
     pub(crate) session: Option<String>,
+    pub(crate) attribution: Option<Arc<Attribution>>,
+    /// The names of the attribution, as the row holds them.
+    pub(crate) names: Option<String>,
     /// The entry's share of the sums, without the costs of other models.
     pub(crate) sums: Sums,
     /// The costs of attempts at other models than the entry's, which are these models' share of the sums.
@@ -81,9 +88,10 @@ impl Line {
         let mut sums = Sums::default();
         sums.add(&entry);
         let others = costs_of_others(&entry, &mut sums);
-        let Entry { request_id, at, status, session, .. } = entry;
+        let Entry { request_id, at, status, session, attribution, .. } = entry;
+        let names = attribution.as_deref().and_then(names_json);
         let failure = Some(status).filter(|status| status != "ok");
-        Self { text, shared_part, rest, request_id, at, failure, session, sums, others }
+        Self { text, shared_part, rest, request_id, at, failure, session, attribution, names, sums, others }
     }
 
     /// The journal line of a request that begins.
@@ -216,7 +224,7 @@ fn encode(head: &'static str, entry: &Entry) -> (String, Range<usize>, usize) {
         None => out.raw(",null"),
     }
     calls(&mut out, entry);
-    out.next_text_or_null(entry.end_user.as_deref());
+    out.next_text_or_null(entry.user.as_deref());
     out.next_text_or_null(entry.client.as_deref());
     ending(&mut out, entry);
     out.character(']');
@@ -227,7 +235,9 @@ fn encode(head: &'static str, entry: &Entry) -> (String, Range<usize>, usize) {
 fn ending(out: &mut LineText, entry: &Entry) {
     let Tokens { cached, cache_write, reasoning, .. } = entry.tokens;
     let flags = flags(entry);
-    let has_decision = entry.decision.is_some() || !entry.units.is_none();
+    let attribution = entry.attribution.as_deref();
+    let has_units = attribution.is_some() || !entry.units.is_none();
+    let has_decision = entry.decision.is_some() || has_units;
     let has_hour_writes = entry.cache_write_1h != 0 || has_decision;
     let has_end = entry.session.is_some() || has_hour_writes;
     let counts = [flags.into(), cached, cache_write, reasoning];
@@ -253,10 +263,32 @@ fn ending(out: &mut LineText, entry: &Entry) {
         None if has_decision => out.next_text_or_null(None),
         None => {}
     }
-    if let Some((unit, count)) = entry.units.get() {
-        out.next_text(unit.name());
-        out.next_number(u64::from(count));
+    match entry.units.get() {
+        Some((unit, count)) => {
+            out.next_text(unit.name());
+            out.next_number(u64::from(count));
+        }
+        None if has_units => out.raw(",null,0"),
+        None => {}
     }
+    if let Some(attribution) = attribution {
+        attributed(out, attribution);
+    }
+}
+
+/// Encodes whom a request is for, and what it belongs to.
+fn attributed(out: &mut LineText, attribution: &Attribution) {
+    let Attribution { end_user, tags, repository, branch, pull_request } = attribution;
+    out.raw(",[[");
+    for (n, tag) in tags.iter().enumerate() {
+        out.raw(if n == 0 { "" } else { "," });
+        out.text(tag);
+    }
+    out.character(']');
+    for name in [end_user, repository, branch, pull_request] {
+        out.next_text_or_null(name.as_deref());
+    }
+    out.character(']');
 }
 
 /// Encodes the upstream calls. Usually there is one, to the entry's model and at the entry's cost. A cost is null if a price

@@ -1,5 +1,6 @@
 //! Queries of the ledger: reports and the request log.
 
+use super::attribution::{push_detail, push_named_days};
 use super::source::{push_hours, push_source};
 use super::{Cursor, Entry, Filter, GroupBy, HOUR_MS, Sums, Tokens, joined, line, sqlite};
 use crate::db::{Result, Store};
@@ -16,9 +17,7 @@ impl Store {
         }
         let mut sql = Sql::new("SELECT ");
         sql.push(by.column()).push(" AS name, ").push(SUMS);
-        // The hours are in order, so their sums need no sorting. They are not in the sums of days.
-        let has_days = self.has_days() && by != GroupBy::Hour;
-        push_source(&mut sql, filter, filter.sums_table(), has_days);
+        self.push_sums(&mut sql, filter, by);
         sql.push(if by == GroupBy::Hour { " GROUP BY hour" } else { " GROUP BY 1" });
         sql.push(" ORDER BY sum(cost_nano) DESC, 1");
         self.list(sql, |row| Ok((row.get("name")?, read_sums(row)?))).await
@@ -28,12 +27,11 @@ impl Store {
         // One statement sees one moment.
         let mut sql = Sql::new("SELECT * FROM (SELECT ");
         sql.push(by.column()).push(" AS name, ").push(SUMS);
-        let has_days = self.has_days();
-        push_source(&mut sql, filter, "usage_sessions", has_days && by == GroupBy::Surface);
+        self.push_sums(&mut sql, filter, by);
         sql.push(" AND ").push(by.column()).push(" <> ''");
         sql.push(" GROUP BY 1 ORDER BY sum(cost_nano) DESC, 1 LIMIT ").push_int(MAX_SESSION_GROUPS);
         sql.push(") AS listed UNION ALL SELECT CAST(NULL AS TEXT) AS name, ").push(SUMS);
-        push_source(&mut sql, filter, filter.sums_table(), has_days);
+        self.push_total_source(&mut sql, filter);
         let rows = self.list(sql, |row| Ok((row.get::<Option<String>>("name")?, read_sums(row)?))).await?;
         let (mut groups, mut others) = (Vec::with_capacity(rows.len()), Sums::default());
         for (name, sums) in rows {
@@ -54,8 +52,27 @@ impl Store {
     pub async fn total(&self, filter: &Filter) -> Result<Sums> {
         let mut sql = Sql::new("SELECT ");
         sql.push(SUMS);
-        push_source(&mut sql, filter, filter.sums_table(), self.has_days());
+        self.push_total_source(&mut sql, filter);
         self.only(sql, read_sums).await
+    }
+
+    /// Writes `FROM … WHERE …` for the sums of all requests that match the filter.
+    pub(super) fn push_total_source<'q>(&self, sql: &mut Sql<'q>, filter: &'q Filter) {
+        self.push_sums(sql, filter, GroupBy::Day);
+    }
+
+    /// Writes `FROM … WHERE …` with sums that have the column of the group and match the filter.
+    fn push_sums<'q>(&self, sql: &mut Sql<'q>, filter: &'q Filter, by: GroupBy) {
+        // The hours are in order, so their sums need no sorting. They are not in the sums of days, and neither are sessions.
+        let has_whole_days = !matches!(by, GroupBy::Hour | GroupBy::Session);
+        if filter.names.is_empty() {
+            let table = if by.is_of_sessions() { "usage_sessions" } else { filter.sums_table() };
+            push_source(sql, filter, table, self.has_days() && has_whole_days);
+        } else if filter.names.len() == 1 && filter.session.is_none() && has_whole_days {
+            push_named_days(sql, filter, self.is_postgres());
+        } else {
+            push_detail(sql, filter, self.is_postgres());
+        }
     }
 
     /// A page of the request log, newest first.
@@ -92,14 +109,26 @@ impl Store {
         self.run(Sql::new(delete).int(before).int(i64::from(at_most))).await
     }
 
-    /// Deletes the sums by session of the hours before the oldest row; returns how many. The other sums stay.
-    pub async fn purge_session_sums(&self) -> Result<u64> {
-        let delete = if self.is_postgres() {
-            "DELETE FROM usage_sessions WHERE (hour + 3600) * 1000 <= (SELECT min(at) FROM ledger)"
-        } else {
-            "DELETE FROM usage_sessions WHERE (hour + 3600) * 1000 <= (SELECT min(at) FROM ledger_rows)"
-        };
-        self.run(Sql::new(delete)).await
+    /// Deletes the sums by session and by name of the hours before this time (unix milliseconds) that have no rows any more; returns how
+    /// many. The other sums stay.
+    pub async fn purge_detailed_sums(&self, before: i64) -> Result<u64> {
+        let rows = if self.is_postgres() { "ledger" } else { "ledger_rows" };
+        let mut deleted = 0;
+        for (delete, seconds) in [
+            ("DELETE FROM usage_sessions WHERE (hour + ", "3600"),
+            ("DELETE FROM usage_attributions WHERE (hour + ", "3600"),
+            ("DELETE FROM usage_names WHERE (hour + ", "86400"),
+        ] {
+            let mut sql = Sql::new(delete);
+            sql.push(seconds).push(") * 1000 <= ").push_int(before);
+            sql.push(" AND (hour + ")
+                .push(seconds)
+                .push(") * 1000 <= (SELECT min(at) FROM ")
+                .push(rows)
+                .push(")");
+            deleted += self.run(sql).await?;
+        }
+        Ok(deleted)
     }
 }
 
@@ -108,10 +137,11 @@ fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q
     let mut sql = Sql::new("SELECT ledger.entry FROM ");
     // Failures have an index. Otherwise the hourly sums show the hours that hold matching rows, even if these are rare.
     let named = [&filter.team, &filter.model, &filter.provider, &filter.surface];
-    let named = filter.session.is_none() && named.iter().any(|name| name.is_some());
+    let is_named = !filter.names.is_empty() || named.iter().any(|name| name.is_some());
+    let named = filter.session.is_none() && is_named;
     let by_hours = named && filter.status.as_deref().is_none_or(|status| status == "ok");
     if by_hours {
-        push_hours_with(&mut sql, filter, after, limit);
+        push_hours_with(&mut sql, filter, after, limit, true);
         // The planner would read the whole ledger; a limit inside the lateral query prevents that.
         sql.push("CROSS JOIN LATERAL (SELECT * FROM ");
         sql.push("ledger WHERE at >= hours.hour * 1000 AND at < hours.hour * 1000 + 3600000");
@@ -124,8 +154,9 @@ fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q
     if let Some(until) = filter.until {
         sql.push(" AND at < ").push_int(until);
     }
-    filter.push_names(&mut sql);
+    filter.push_columns(&mut sql);
     filter.push_session(&mut sql);
+    filter.push_names(&mut sql, "ledger", true);
     if let Some(status) = &filter.status {
         if status != "ok" {
             sql.push(" AND status <> 'ok'");
@@ -168,7 +199,7 @@ const MAX_SESSION_GROUPS: i64 = 1_000;
 const NEWEST_FIRST: &str = " ORDER BY at DESC, request_id DESC LIMIT ";
 
 /// The columns that `read_sums` reads.
-const SUMS: &str = "CAST(coalesce(sum(requests), 0) AS BIGINT) AS requests, \
+pub(super) const SUMS: &str = "CAST(coalesce(sum(requests), 0) AS BIGINT) AS requests, \
     CAST(coalesce(sum(failed), 0) AS BIGINT) AS failed, \
     CAST(coalesce(sum(cache_hits), 0) AS BIGINT) AS cache_hits, \
     CAST(coalesce(sum(prompt_tokens), 0) AS BIGINT) AS prompt_tokens, \
@@ -184,7 +215,13 @@ const SUMS: &str = "CAST(coalesce(sum(requests), 0) AS BIGINT) AS requests, \
 
 /// The newest hours that together hold as many matching rows as the page needs. The hour of the cursor counts as empty,
 /// because the number of its remaining rows is unknown. Hours with deleted rows are older than all others.
-pub(super) fn push_hours_with<'q>(sql: &mut Sql<'q>, filter: &'q Filter, after: Option<&Cursor>, limit: u32) {
+pub(super) fn push_hours_with<'q>(
+    sql: &mut Sql<'q>,
+    filter: &'q Filter,
+    after: Option<&Cursor>,
+    limit: u32,
+    is_postgres: bool,
+) {
     let newest = after.map(|cursor| cursor.at.div_euclid(HOUR_MS) * 3600);
     let last = filter.until.map(|until| until.saturating_sub(1).div_euclid(HOUR_MS) * 3600);
     let unsure = newest.into_iter().chain(last).min().unwrap_or(i64::MAX);
@@ -194,9 +231,13 @@ pub(super) fn push_hours_with<'q>(sql: &mut Sql<'q>, filter: &'q Filter, after: 
     );
     sql.push_int(unsure);
     let counted = if filter.status.is_some() { "requests - failed" } else { "requests" };
-    sql.push(" THEN 0 ELSE ").push(counted).push(" END) AS BIGINT) AS rows FROM ");
-    sql.push(filter.sums_table()).push(" WHERE 1 = 1");
-    push_hours(sql, filter);
+    sql.push(" THEN 0 ELSE ").push(counted).push(" END) AS BIGINT) AS rows");
+    if filter.names.is_empty() {
+        sql.push(" FROM ").push(filter.sums_table()).push(" WHERE 1 = 1");
+        push_hours(sql, filter);
+    } else {
+        push_detail(sql, filter, is_postgres);
+    }
     if let Some(newest) = newest {
         sql.push(" AND hour <= ").push_int(newest);
     }
@@ -219,7 +260,7 @@ fn read_tokens(row: &Row) -> sqlx::Result<Tokens> {
     })
 }
 
-fn read_sums(row: &Row) -> sqlx::Result<Sums> {
+pub(super) fn read_sums(row: &Row) -> sqlx::Result<Sums> {
     Ok(Sums {
         requests: count(row, "requests")?,
         failed: count(row, "failed")?,

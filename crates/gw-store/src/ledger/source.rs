@@ -6,12 +6,12 @@ use crate::sql::Sql;
 
 const HOUR: i64 = 3_600;
 /// The columns that every table of sums has.
-const COLUMNS: &str = "hour, key_id, team, model, provider, requests, failed, cache_hits, prompt_tokens, completion_tokens, \
+pub(super) const COLUMNS: &str = "hour, key_id, team, model, provider, requests, failed, cache_hits, prompt_tokens, completion_tokens, \
     cached_tokens, cache_write_tokens, reasoning_tokens, cost_nano, cost_rest, saved_nano, saved_rest, unpriced";
 const UNTIL: &str = "(SELECT until FROM usage_rollup)";
 
 /// The hours of a filter in unix seconds: the first one, and the end of the last one. None: there is no bound.
-fn hours(filter: &Filter) -> (Option<i64>, Option<i64>) {
+pub(super) fn hours(filter: &Filter) -> (Option<i64>, Option<i64>) {
     let hour = |at: i64| at.div_euclid(HOUR_MS) * HOUR;
     (filter.since.map(hour), filter.until.map(|until| hour(until.saturating_sub(1)) + HOUR))
 }
@@ -25,12 +25,12 @@ pub(super) fn push_hours<'q>(sql: &mut Sql<'q>, filter: &'q Filter) {
     if let Some(end) = end {
         sql.push(" AND hour < ").push_int(end);
     }
-    filter.push_names(sql);
+    filter.push_columns(sql);
     filter.push_session(sql);
 }
 
 /// The whole days of a filter in unix seconds: the first one, and the end of the last one. None: there is none.
-fn whole_days(filter: &Filter) -> Option<(i64, i64)> {
+pub(super) fn whole_days(filter: &Filter) -> Option<(i64, i64)> {
     let (first, end) = hours(filter);
     let first = first.map_or(i64::MIN, |hour| (hour + DAY - 1).div_euclid(DAY) * DAY);
     let end = end.map_or(i64::MAX, |hour| hour.div_euclid(DAY) * DAY);
@@ -56,12 +56,12 @@ pub(super) fn push_source<'q>(sql: &mut Sql<'q>, filter: &'q Filter, table: &'st
     begin(sql, "usage_days");
     sql.push_int(first).push(" AND hour < ");
     days_end(sql);
-    filter.push_names(sql);
+    filter.push_columns(sql);
     if let (Some(since), _) = hours(filter) {
         sql.push(" UNION ALL ");
         begin(sql, table);
         sql.push_int(since).push(" AND hour < ").push_int(first);
-        filter.push_names(sql);
+        filter.push_columns(sql);
     }
     sql.push(" UNION ALL ");
     begin(sql, table);

@@ -70,7 +70,7 @@ impl Numbers {
 macro_rules! insert {
     ($rows:expr, $end:expr) => {
         concat!(
-            "INSERT INTO ledger_rows (at, request_id, who, status, entry, session) SELECT * FROM (VALUES ",
+            "INSERT INTO ledger_rows (at, request_id, who, status, entry, session, names) SELECT * FROM (VALUES ",
             $rows,
             ") WHERE column1 IS NOT NULL ON CONFLICT DO NOTHING",
             $end
@@ -79,7 +79,7 @@ macro_rules! insert {
 }
 macro_rules! row {
     () => {
-        "(?,?,?,?,?,?)"
+        "(?,?,?,?,?,?,?)"
     };
 }
 macro_rules! four {
@@ -150,7 +150,7 @@ fn bound(
             .bind(Arc::<str>::from(&*line.request_id))
             .bind(numbers.of.get(*group).copied());
         query = query.bind(line.failure.as_deref()).bind(Arc::<str>::from(line.rest()));
-        query = query.bind(line.session.as_deref());
+        query = query.bind(line.session.as_deref()).bind(line.names.as_deref());
     }
     query
 }
@@ -165,14 +165,15 @@ pub(super) fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32
     let mut sql = Sql::new(ENTRY);
     sql.push("(SELECT r.at AS found_at, r.request_id AS found_id FROM ");
     // Sessions and failures have an index. Otherwise the hourly sums tell which hours hold matching rows, however rare they are.
-    let is_named = filter.has_names();
+    let is_named = filter.has_columns();
+    let is_attributed = !filter.names.is_empty();
     let is_failed = filter.status.as_deref().is_some_and(|status| status != "ok");
     if filter.session.is_some() {
         sql.push("ledger_rows AS r WHERE 1 = 1");
     } else if is_failed {
         sql.push("ledger_rows AS r INDEXED BY ledger_by_failure WHERE 1 = 1");
-    } else if is_named {
-        push_hours_with(&mut sql, filter, after, limit);
+    } else if is_named || is_attributed {
+        push_hours_with(&mut sql, filter, after, limit, false);
         sql.push("CROSS JOIN ledger_rows AS r WHERE r.at >= hours.hour * 1000 AND r.at < hours.hour * 1000 + 3600000");
     } else {
         sql.push("ledger_rows AS r WHERE 1 = 1");
@@ -184,9 +185,10 @@ pub(super) fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32
         sql.push(" AND r.at < ").push_int(until);
     }
     filter.push_session(&mut sql);
+    filter.push_names(&mut sql, "r", false);
     if is_named {
         sql.push(" AND r.who IN (SELECT id FROM ledger_groups WHERE 1 = 1");
-        filter.push_names(&mut sql);
+        filter.push_columns(&mut sql);
         sql.push(")");
     }
     match filter.status.as_deref() {

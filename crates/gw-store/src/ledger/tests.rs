@@ -29,7 +29,7 @@ fn entry(n: u64) -> Entry {
         saved: 7,
         ttft_ms: even.then_some(12),
         latency_ms: n,
-        end_user: Some("u\u{FFFD}nul".to_owned()),
+        user: Some("u\u{FFFD}nul".to_owned()),
         client: Some("127.0.0.1".to_owned()),
         ..Entry::default()
     }
@@ -206,9 +206,9 @@ async fn sums_by_session_are_forgotten_with_the_rows_and_the_report_still_adds_u
         let day = |n: u64| 20_000 * DAY + i64::try_from(n).unwrap() * DAY;
         let entries: Vec<Entry> = (0..10).map(|n| Entry { at: day(n), ..in_session(n) }).collect();
         store.record(&entries).await.unwrap();
-        assert_eq!(store.purge_session_sums().await.unwrap(), 0, "every hour has its rows");
+        assert_eq!(store.purge_detailed_sums(i64::MAX).await.unwrap(), 0, "every hour has its rows");
         assert_eq!(store.purge(day(5), 100).await.unwrap(), 5);
-        assert_eq!(store.purge_session_sums().await.unwrap(), 5);
+        assert_eq!(store.purge_detailed_sums(i64::MAX).await.unwrap(), 5);
         let groups = store.usage(GroupBy::Session, &Filter::default()).await.unwrap();
         assert_eq!(groups.iter().map(|(_, sums)| sums.requests).sum::<u64>(), 10);
         let unnamed = groups.iter().find(|(name, _)| name.is_empty()).map(|(_, sums)| sums.requests);

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use sqlx::sqlite::SqliteConnection;
 use sqlx::{Row as _, Sqlite};
 
+use super::attribution::{self, AttributedSums};
 use super::days;
 use super::line::{Line, Names};
 use super::sqlite::{self, Numbers, four};
@@ -62,16 +63,18 @@ async fn write(store: &Store, lines: &[Line], is_careful: bool) -> Result<Option
     };
     let counted = placed.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(placed, _)| *placed);
     // Sorted by group, so that two processes do not deadlock.
-    let (by_hour, by_session) = added_up(&groups, counted);
+    let (by_hour, by_session, attributed) = added_up(&groups, counted);
     match &mut change {
         WriteTransaction::Sqlite(transaction) => {
-            add_up_sqlite(transaction, &by_hour, sqlite_hours).await.map_err(failed)?;
-            add_up_sqlite(transaction, &by_session, sqlite_sessions).await.map_err(failed)?;
+            add_rows_sqlite(transaction, &by_hour, sqlite_hours).await.map_err(failed)?;
+            add_rows_sqlite(transaction, &by_session, sqlite_sessions).await.map_err(failed)?;
             days::add_late(transaction, &store.days, &by_session).await.map_err(failed)?;
+            attribution::add_up_sqlite(transaction, &attributed).await.map_err(failed)?;
         }
         WriteTransaction::Postgres(held) => {
-            add_up_postgres(held, &by_hour, POSTGRES_HOURS).await.map_err(failed)?;
-            add_up_postgres(held, &by_session, POSTGRES_SESSIONS).await.map_err(failed)?;
+            add_rows_postgres(held, &by_hour, POSTGRES_HOURS).await.map_err(failed)?;
+            add_rows_postgres(held, &by_session, POSTGRES_SESSIONS).await.map_err(failed)?;
+            attribution::add_up_postgres(held, &attributed).await.map_err(failed)?;
         }
     }
     change.commit().await.map_err(failed)?;
@@ -100,17 +103,23 @@ fn grouped(lines: &[Line]) -> sqlx::Result<Grouped<'_>> {
     Ok((groups, placed))
 }
 
-/// The sums of lines: by hour and names, and by session and surface, too.
+/// The sums of lines: by hour and names, by session and surface, too, and of those with an attribution.
 fn added_up<'g>(
     groups: &'g [(&str, Names)],
     lines: impl Iterator<Item = (&'g Line, usize)>,
-) -> (Vec<UsageRow<'g, 4>>, Vec<UsageRow<'g, 6>>) {
+) -> (Vec<UsageRow<'g, 4>>, Vec<UsageRow<'g, 6>>, AttributedSums<'g>) {
     let mut of_groups: BTreeMap<(i64, usize, &str), Sums> = BTreeMap::new();
     let mut of_others = Vec::new();
+    let mut attributed = AttributedSums::default();
     for (line, place) in lines {
         let hour = line.at.div_euclid(HOUR_MS) * 3600;
         let session = line.session.as_deref().unwrap_or("");
         of_groups.entry((hour, place, session)).or_default().join(&line.sums);
+        if line.names.is_some()
+            && let Some((_, names)) = groups.get(place)
+        {
+            attributed.add(line, names);
+        }
         of_others.extend(line.others.iter().map(|other| ((hour, place, session), other)));
     }
     let mut by_hour: BTreeMap<(i64, [&str; 4]), Sums> = BTreeMap::new();
@@ -127,7 +136,7 @@ fn added_up<'g>(
         let group = [session, surface, key_id, team, model, provider];
         by_session.entry((hour, group)).or_default().join(&more);
     }
-    (rows(&by_hour), rows(&by_session))
+    (rows(&by_hour), rows(&by_session), attributed)
 }
 
 /// Sorted rows of a table of sums.
@@ -154,9 +163,9 @@ async fn into_postgres(
     groups: &[(&str, Names)],
     lines: &[(&Line, usize)],
 ) -> sqlx::Result<Vec<bool>> {
-    const INSERT: &str = "INSERT INTO ledger (request_id, at, key_id, team, model, provider, status, entry, session, surface) \
+    const INSERT: &str = "INSERT INTO ledger (request_id, at, key_id, team, model, provider, status, entry, session, surface, names) \
         SELECT * FROM unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::text[], $6::text[], \
-        $7::text[], $8::text[], $9::text[], $10::text[]) ON CONFLICT (request_id) DO NOTHING RETURNING request_id";
+        $7::text[], $8::text[], $9::text[], $10::text[], $11::text[]) ON CONFLICT (request_id) DO NOTHING RETURNING request_id";
     let mut is_new = Vec::with_capacity(lines.len());
     for chunk in lines.chunks(POSTGRES_ROWS) {
         let names = |pick: fn(&Names) -> Option<&str>| -> Vec<Option<&str>> {
@@ -176,7 +185,8 @@ async fn into_postgres(
             .bind(texts(|line| line.failure.as_deref().unwrap_or("ok")))
             .bind(chunk.iter().map(|(line, _)| line.json()).collect::<Vec<_>>())
             .bind(chunk.iter().map(|(line, _)| line.session.as_deref()).collect::<Vec<_>>())
-            .bind(names(|names| Some(&names.surface)));
+            .bind(names(|names| Some(&names.surface)))
+            .bind(chunk.iter().map(|(line, _)| line.names.as_deref().map(without_nul)).collect::<Vec<_>>());
         let (rows, _) = held.query(query).await?;
         let mut new = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<HashSet<String>>>()?;
         // An id that occurs twice in one batch is one row.
@@ -188,6 +198,9 @@ async fn into_postgres(
 /// A statement that adds rows to the sums of a table. `$names` are the columns of its key besides the hour.
 macro_rules! add_up {
     ($table:expr, $names:expr, $rows:expr) => {
+        add_up!($table, $names, $names, $rows)
+    };
+    ($table:expr, $names:expr, $key:expr, $rows:expr) => {
         concat!(
             "INSERT INTO ",
             $table,
@@ -197,7 +210,7 @@ macro_rules! add_up {
              reasoning_tokens, cost_nano, cost_rest, saved_nano, saved_rest, unpriced) ",
             $rows,
             " ON CONFLICT (hour, ",
-            $names,
+            $key,
             ") DO UPDATE SET requests = sums.requests + excluded.requests, failed = sums.failed + excluded.failed, \
              cache_hits = sums.cache_hits + excluded.cache_hits, \
              prompt_tokens = sums.prompt_tokens + excluded.prompt_tokens, \
@@ -224,6 +237,22 @@ macro_rules! days {
 macro_rules! sessions {
     ($rows:expr) => {
         add_up!("usage_sessions", "session, surface, key_id, team, model, provider", $rows)
+    };
+}
+
+macro_rules! attributions {
+    ($rows:expr) => {
+        add_up!(
+            "usage_attributions",
+            "digest, names, session, surface, key_id, team, model, provider",
+            "digest",
+            $rows
+        )
+    };
+}
+macro_rules! names {
+    ($rows:expr) => {
+        add_up!("usage_names", "kind, name, surface, key_id, team, model, provider", $rows)
     };
 }
 
@@ -257,6 +286,16 @@ pub(super) fn sqlite_days(rows: usize) -> (&'static str, usize) {
     sqlite_statement!(days, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
 }
 
+/// As [`sqlite_hours`], for the sums by combination of names.
+pub(super) fn sqlite_attributions(rows: usize) -> (&'static str, usize) {
+    sqlite_statement!(attributions, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
+}
+
+/// As [`sqlite_hours`], for the sums by name.
+pub(super) fn sqlite_names(rows: usize) -> (&'static str, usize) {
+    sqlite_statement!(names, "(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", rows)
+}
+
 const POSTGRES_HOURS: &str = hours!(
     "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], \
      $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], \
@@ -268,6 +307,17 @@ const POSTGRES_SESSIONS: &str = sessions!(
      $14::bigint[], $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[])"
 );
 
+pub(super) const POSTGRES_ATTRIBUTIONS: &str = attributions!(
+    "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], \
+     $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], \
+     $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[], $22::bigint[])"
+);
+pub(super) const POSTGRES_NAMES: &str = names!(
+    "SELECT * FROM unnest($1::bigint[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], \
+     $8::text[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], \
+     $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[])"
+);
+
 /// A row of a table of sums: its key columns and its counters, in the order in which both databases bind them.
 pub(super) struct UsageRow<'e, const NAMES: usize> {
     pub(super) hour: i64,
@@ -275,7 +325,7 @@ pub(super) struct UsageRow<'e, const NAMES: usize> {
     pub(super) counts: [i64; 13],
 }
 
-pub(super) async fn add_up_sqlite<const NAMES: usize>(
+pub(super) async fn add_rows_sqlite<const NAMES: usize>(
     connection: &mut SqliteConnection,
     rows: &[UsageRow<'_, NAMES>],
     statement: fn(usize) -> (&'static str, usize),
@@ -296,7 +346,7 @@ pub(super) async fn add_up_sqlite<const NAMES: usize>(
     Ok(())
 }
 
-async fn add_up_postgres<const NAMES: usize>(
+pub(super) async fn add_rows_postgres<const NAMES: usize>(
     held: &mut PooledConnection<'_>,
     rows: &[UsageRow<'_, NAMES>],
     statement: &'static str,
@@ -318,7 +368,7 @@ async fn add_up_postgres<const NAMES: usize>(
 }
 
 /// The counters of a group, in the order of the columns.
-fn counts(sums: &Sums) -> [i64; 13] {
+pub(super) fn counts(sums: &Sums) -> [i64; 13] {
     let Tokens { prompt, completion, cached, cache_write, reasoning } = sums.tokens;
     let ((cost_nano, cost_rest), (saved_nano, saved_rest)) = (split(sums.cost), split(sums.saved));
     [

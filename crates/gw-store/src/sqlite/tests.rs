@@ -259,7 +259,7 @@ async fn s04_a_long_reader_blocks_no_writer_and_the_wal_shrinks_afterwards() {
         key_name: "a key".to_owned(),
         // The longest texts that clients can store here.
         requested_model: "m".repeat(256),
-        end_user: Some("u".repeat(256)),
+        user: Some("u".repeat(256)),
         model: "acme/fast".to_owned(),
         provider: "acme".to_owned(),
         ..crate::ledger::Entry::default()

@@ -14,6 +14,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use super::program::{LaunchPlan, Program};
+use super::workplace::Workplace;
 use super::{Endpoint, GatewayOptions, KEY};
 use crate::admin_client::{self, ADMIN_KEY, AdminTarget};
 
@@ -34,6 +35,9 @@ pub struct RunArgs {
     /// Switch off the telemetry, the error reports and the updates of the program, where it has a setting for them
     #[arg(long)]
     no_telemetry: bool,
+    /// Do not tell the gateway the repository, the branch and the pull request that the program works on
+    #[arg(long)]
+    no_git: bool,
     /// Program whose settings are used [default: by the name of the command]
     #[arg(long = "as", value_name = "PROGRAM", value_enum)]
     program: Option<Program>,
@@ -61,14 +65,17 @@ pub fn run(common: &Common, args: &RunArgs) -> Result<(), CommandError> {
         // The program itself tells its user what is wrong with the gateway.
         let _ = writeln!(io::stderr(), "model-gateway: the limits of the model are not known: {error}");
     }
-    let LaunchPlan { arguments: settings, set, unset } = program.plan(&endpoint, &key, args.no_telemetry);
+    let workplace = if args.no_git { Workplace::default() } else { Workplace::find() };
+    let headers = workplace.headers();
+    let LaunchPlan { arguments: settings, set, unset } =
+        program.plan(&endpoint, &key, args.no_telemetry, &headers);
     let mut child = Command::new(command);
     child.args(settings).args(arguments);
     // The program must not be able to manage the gateway.
     for name in unset.into_iter().chain([ADMIN_KEY]) {
         child.env_remove(name);
     }
-    child.envs(set);
+    child.envs(set).envs(workplace.variables());
     let error = child.exec();
     let shown = command.to_string_lossy();
     Err(CommandError::Runtime(match error.kind() {

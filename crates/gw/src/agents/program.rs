@@ -1,5 +1,6 @@
 //! The programs that `run` knows: how each learns the address, the key and the model.
 
+use std::env;
 use std::ffi::OsStr;
 use std::path::Path;
 
@@ -66,6 +67,9 @@ pub(super) const CLAUDE_QUIET: [&str; 5] = [
     "CLAUDE_CODE_DISABLE_FEEDBACK_SURVEY",
 ];
 
+/// Headers that Claude Code adds to its requests, a line each.
+const CLAUDE_HEADERS: &str = "ANTHROPIC_CUSTOM_HEADERS";
+
 /// The longest answer that Claude Code asks for from a model that it does not know.
 const CLAUDE_MAX_OUTPUT_TOKENS: u64 = 32_000;
 
@@ -92,10 +96,17 @@ impl Program {
     }
 
     /// The plan for a start. `is_quiet` switches off telemetry, error reports and updates.
-    pub(super) fn plan(self, endpoint: &Endpoint, key: &str, is_quiet: bool) -> LaunchPlan {
+    /// `headers` are for the programs that can send some.
+    pub(super) fn plan(
+        self,
+        endpoint: &Endpoint,
+        key: &str,
+        is_quiet: bool,
+        headers: &[(&'static str, String)],
+    ) -> LaunchPlan {
         match self {
-            Self::Codex => codex(endpoint, key, is_quiet),
-            Self::Claude => claude(endpoint, key, is_quiet),
+            Self::Codex => codex(endpoint, key, is_quiet, headers),
+            Self::Claude => claude(endpoint, key, is_quiet, headers),
             Self::Aider => aider(endpoint, key, is_quiet),
             Self::Opencode => opencode(endpoint, key, is_quiet),
             Self::Goose => goose(endpoint, key),
@@ -105,11 +116,18 @@ impl Program {
 }
 
 /// Codex takes settings as `-c name=value`, with TOML values. A JSON string is a TOML string, too.
-fn codex(endpoint: &Endpoint, key: &str, is_quiet: bool) -> LaunchPlan {
+fn codex(endpoint: &Endpoint, key: &str, is_quiet: bool, headers: &[(&'static str, String)]) -> LaunchPlan {
     let quoted = |text: &str| Value::from(text).to_string();
+    let headers_toml: Vec<String> =
+        headers.iter().map(|(name, value)| format!("\"{name}\"={}", quoted(value))).collect();
     let provider = format!(
-        "model_providers.{PROVIDER}={{name=\"Model Gateway\",base_url={},env_key=\"{KEY}\",wire_api=\"responses\"}}",
-        quoted(&endpoint.openai_url())
+        "model_providers.{PROVIDER}={{name=\"Model Gateway\",base_url={},env_key=\"{KEY}\",wire_api=\"responses\"{}}}",
+        quoted(&endpoint.openai_url()),
+        if headers.is_empty() {
+            String::new()
+        } else {
+            format!(",http_headers={{{}}}", headers_toml.join(","))
+        }
     );
     let mut settings = vec![format!("model_provider=\"{PROVIDER}\""), provider];
     if let Some(model) = &endpoint.model {
@@ -126,8 +144,14 @@ fn codex(endpoint: &Endpoint, key: &str, is_quiet: bool) -> LaunchPlan {
     }
 }
 
-fn claude(endpoint: &Endpoint, key: &str, is_quiet: bool) -> LaunchPlan {
+fn claude(endpoint: &Endpoint, key: &str, is_quiet: bool, headers: &[(&'static str, String)]) -> LaunchPlan {
     let mut set = claude_variables(endpoint, key);
+    if !headers.is_empty() {
+        let given = env::var(CLAUDE_HEADERS).ok().filter(|given| !given.trim().is_empty());
+        let own = headers.iter().map(|(name, value)| format!("{name}: {value}"));
+        let lines: Vec<String> = given.into_iter().chain(own).collect();
+        set.push((CLAUDE_HEADERS, lines.join("\n")));
+    }
     if is_quiet {
         set.extend(CLAUDE_QUIET.map(|name| (name, "1".to_owned())));
     }

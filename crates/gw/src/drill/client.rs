@@ -90,6 +90,8 @@ pub(super) async fn send(engine: &Engine, ask: RequestKind, body: Bytes, timeout
         log: Arc::clone(&log),
         client: None,
         session: None,
+        attribution: None,
+        has_dropped_tags: false,
         cache_control: None,
         keepalive: None,
         surface: ClientSurface::default(),

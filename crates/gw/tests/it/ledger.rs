@@ -1,5 +1,6 @@
 //! The ledger: one row for every request, whatever its end, with the figures of the answer.
 
+mod attribution;
 pub(crate) mod charges;
 mod charges_by_ending;
 mod clock_jumps;
@@ -83,7 +84,7 @@ async fn a_row_says_what_the_answer_said() {
     assert_eq!(Value::from(row.tokens.completion), body["usage"]["completion_tokens"]);
     let cost = body["usage"]["cost_usd"].as_f64().expect("a cost");
     assert!((row.cost as f64 / 1e15 - cost).abs() < 1e-15 && cost > 0.0);
-    assert_eq!((row.end_user.as_deref(), row.client.as_deref()), (Some("u-1"), Some("127.0.0.1")));
+    assert_eq!((row.user.as_deref(), row.client.as_deref()), (Some("u-1"), Some("127.0.0.1")));
     assert!(!row.estimated && !row.fallback && !row.cache_hit);
     assert_eq!(row.attempts.len(), 1);
     assert_eq!(row.attempts[0].status, "ok");

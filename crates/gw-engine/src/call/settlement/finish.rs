@@ -148,6 +148,9 @@ impl Settlement {
         {
             self.metrics.unpriced_request(&model);
         }
+        if let Some(attribution) = self.attribution.take() {
+            self.metrics.attributed(&attribution, billed.cost);
+        }
         if let Some(session) = self.session.take() {
             session.settle(billed.cost);
         }

@@ -158,6 +158,7 @@ fn key(limits: Limits) -> KeySettings {
         models: None,
         limits,
         log_payloads: false,
+        trust_attribution: false,
         expires_at: None,
     }
 }
@@ -282,6 +283,8 @@ impl World {
             log,
             client: None,
             session: None,
+            attribution: None,
+            has_dropped_tags: false,
             cache_control: None,
             keepalive,
             surface: ClientSurface::default(),

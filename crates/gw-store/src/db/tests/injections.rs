@@ -100,7 +100,7 @@ async fn i01_two_hundred_injections_are_stored_and_compared_as_they_are_in_the_l
                         known_part: 0,
                         reason: Some(text()),
                     }],
-                    end_user: Some(text()),
+                    user: Some(text()),
                     client: Some(text()),
                     cost: 1,
                     ..Entry::default()

@@ -26,6 +26,7 @@ async fn keys_are_found_again_after_a_restart() {
                 unpriced: UnpricedPolicy::Refuse,
             },
             log_payloads: true,
+            trust_attribution: true,
             metadata: Some("{\"a\":1}".to_owned()),
             previous: Some(([7; 32], 9)),
             ..key.stored("ops; DROP TABLE keys", Role::Admin, 7)

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use gw_wire::attribution::Attribution;
 use gw_wire::usage::{Unit, Units};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
@@ -60,7 +61,7 @@ struct EncodedFields {
     cost: i128,
     ttft_ms: Option<u64>,
     calls: Vec<Leading<Call>>,
-    end_user: Option<String>,
+    user: Option<String>,
     client: Option<String>,
     #[serde(default)]
     flags: u8,
@@ -83,6 +84,24 @@ struct EncodedFields {
     unit: Option<String>,
     #[serde(default)]
     unit_count: u64,
+    #[serde(default)]
+    attribution: Option<Leading<EncodedAttribution>>,
+}
+
+#[derive(Deserialize)]
+struct EncodedAttribution {
+    tags: Vec<Box<str>>,
+    end_user: Option<Box<str>>,
+    repository: Option<Box<str>>,
+    branch: Option<Box<str>>,
+    pull_request: Option<Box<str>>,
+}
+
+impl From<EncodedAttribution> for Attribution {
+    fn from(said: EncodedAttribution) -> Self {
+        let EncodedAttribution { tags, end_user, repository, branch, pull_request } = said;
+        Self { end_user, tags, repository, branch, pull_request }
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -192,7 +211,7 @@ fn entry(said: EncodedFields) -> Entry {
         saved: said.saved,
         ttft_ms: said.ttft_ms,
         latency_ms: said.latency_ms,
-        end_user: said.end_user,
+        user: said.user,
         client: said.client,
         session: said.session,
         cache_write_1h: said.cache_write_1h,
@@ -202,6 +221,7 @@ fn entry(said: EncodedFields) -> Entry {
             .and_then(|name| Unit::named(&name))
             .map(|unit| Units::new(unit, said.unit_count))
             .unwrap_or_default(),
+        attribution: said.attribution.map(|Leading(names)| Arc::new(names.into())),
     }
 }
 

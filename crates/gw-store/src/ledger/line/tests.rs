@@ -1,5 +1,8 @@
 //! Encoded entries are read again, and entries in the old format are still read.
 
+use std::sync::Arc;
+
+use gw_wire::attribution::Attribution;
 use gw_wire::usage::{Unit, Units};
 use proptest::prelude::*;
 
@@ -30,6 +33,14 @@ prop_compose! {
 }
 
 prop_compose! {
+    fn attributions()(names in prop::array::uniform4(prop::option::of(text())), tags in prop::collection::vec(text(), 0..3)) -> Arc<Attribution> {
+        let [end_user, repository, branch, pull_request] = names.map(|name| name.map(String::into_boxed_str));
+        let tags = tags.into_iter().map(String::into_boxed_str).collect();
+        Arc::new(Attribution { end_user, tags, repository, branch, pull_request })
+    }
+}
+
+prop_compose! {
     fn entries()(
         texts in prop::array::uniform9(text()),
         maybe in prop::array::uniform4(prop::option::of(text())),
@@ -44,9 +55,10 @@ prop_compose! {
         is_usual in any::<bool>(),
         cache_write_1h in prop_oneof![Just(0_u64), 0..1_u64 << 39],
         search_units in prop_oneof![Just(0_u64), 1..1_u64 << 20],
+        attribution in prop::option::of(attributions()),
     ) -> Entry {
         let [request_id, key_id, key_name, operation, requested_model, model, provider, status, strategy] = texts;
-        let [team, end_user, client, session] = maybe;
+        let [team, user, client, session] = maybe;
         let [stream, cache_hit, fallback, estimated, unpriced] = switches;
         if let Some(first) = attempts.first_mut().filter(|_| is_usual) {
             (first.provider, first.model) = (provider.as_str().into(), model.as_str().into());
@@ -60,8 +72,8 @@ prop_compose! {
         let decision = (at % 2 == 0).then(|| Box::new(Decision { warnings, left_out: 3, ..Decision::default() }));
         Entry {
             request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, strategy,
-            stream, cache_hit, fallback, tokens, cache_write_1h, estimated, cost, unpriced, saved, unknown_saved: cache_hit && unpriced, ttft_ms, latency_ms, attempts, end_user, client,
-            session, decision, units: Units::new(Unit::Search, search_units),
+            stream, cache_hit, fallback, tokens, cache_write_1h, estimated, cost, unpriced, saved, unknown_saved: cache_hit && unpriced, ttft_ms, latency_ms, attempts, user, client,
+            session, decision, units: Units::new(Unit::Search, search_units), attribution,
         }
     }
 }
@@ -79,7 +91,7 @@ proptest! {
 
     #[test]
     fn values_that_a_later_version_adds_at_the_end_are_skipped(entry in entries()) {
-        let line = Line::new(Entry { session: Some("s".to_owned()), cache_write_1h: 1, decision: Some(Box::default()), units: Units::new(Unit::Search, 1), request_id: "req_1".to_owned(), ..entry });
+        let line = Line::new(Entry { session: Some("s".to_owned()), cache_write_1h: 1, decision: Some(Box::default()), units: Units::new(Unit::Search, 1), attribution: Some(Arc::default()), request_id: "req_1".to_owned(), ..entry });
         let later = format!("{},\"later\",[7],null]", line.json().strip_suffix(']').expect("an array"));
         prop_assert_eq!(read(&later).unwrap(), read(line.json()).unwrap());
         prop_assert_eq!(super::read_prefix(later.as_bytes()).map(|(_, length)| length), Ok(later.len()));

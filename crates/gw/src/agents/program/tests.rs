@@ -22,7 +22,7 @@ const ALL: [Program; 6] =
 #[test]
 fn no_argument_holds_the_key() {
     for program in ALL {
-        let plan = program.plan(&endpoint(Some("acme/fast")), SECRET, true);
+        let plan = program.plan(&endpoint(Some("acme/fast")), SECRET, true, &[]);
         assert!(plan.arguments.iter().all(|argument| !argument.contains(SECRET)), "{program:?}");
         assert!(plan.set.iter().any(|(_, value)| value.contains(SECRET)), "{program:?}");
     }
@@ -47,7 +47,7 @@ fn a_program_is_known_by_the_name_of_its_file() {
 
 #[test]
 fn the_settings_of_codex_are_toml() {
-    let plan = Program::Codex.plan(&endpoint(Some("odd/\"quoted\" name")), SECRET, true);
+    let plan = Program::Codex.plan(&endpoint(Some("odd/\"quoted\" name")), SECRET, true, &[]);
     let (flags, values): (Vec<_>, Vec<_>) =
         plan.arguments.chunks(2).map(|pair| (pair[0].as_str(), pair[1].as_str())).unzip();
     assert!(flags.iter().all(|flag| *flag == "-c"));
@@ -65,7 +65,7 @@ fn the_settings_of_codex_are_toml() {
 
 #[test]
 fn claude_code_gets_one_key_and_limits_of_the_model() {
-    let plan = Program::Claude.plan(&endpoint(Some("local")), SECRET, false);
+    let plan = Program::Claude.plan(&endpoint(Some("local")), SECRET, false, &[]);
     let set = set(&plan);
     assert_eq!(set["ANTHROPIC_BASE_URL"], "http://127.0.0.1:4000");
     assert_eq!(set["ANTHROPIC_AUTH_TOKEN"], SECRET);
@@ -75,7 +75,7 @@ fn claude_code_gets_one_key_and_limits_of_the_model() {
         ("8000", "64000")
     );
     assert!(plan.unset.contains(&"ANTHROPIC_API_KEY") && !set.contains_key("DISABLE_TELEMETRY"));
-    let quiet = Program::Claude.plan(&endpoint(None), SECRET, true);
+    let quiet = Program::Claude.plan(&endpoint(None), SECRET, true, &[]);
     assert!(quiet.set.iter().any(|(name, value)| *name == "DISABLE_TELEMETRY" && value == "1"));
     assert!(!quiet.set.iter().any(|(name, _)| *name == "ANTHROPIC_MODEL"));
 }
@@ -83,21 +83,35 @@ fn claude_code_gets_one_key_and_limits_of_the_model() {
 #[test]
 fn the_other_programs_get_their_own_variables() {
     let endpoint = endpoint(Some("acme/fast"));
-    let plan = Program::Aider.plan(&endpoint, SECRET, false);
+    let plan = Program::Aider.plan(&endpoint, SECRET, false, &[]);
     assert_eq!(set(&plan)["AIDER_MODEL"], "openai/acme/fast");
     assert_eq!(set(&plan)["OPENAI_API_BASE"], "http://127.0.0.1:4000/v1");
-    let plan = Program::Goose.plan(&endpoint, SECRET, false);
+    let plan = Program::Goose.plan(&endpoint, SECRET, false, &[]);
     assert_eq!(
         (set(&plan)["OPENAI_HOST"], set(&plan)["GOOSE_MODEL"]),
         ("http://127.0.0.1:4000", "acme/fast")
     );
-    let plan = Program::Opencode.plan(&endpoint, SECRET, false);
+    let plan = Program::Opencode.plan(&endpoint, SECRET, false, &[]);
     let settings: Value = serde_json::from_str(set(&plan)["OPENCODE_CONFIG_CONTENT"]).unwrap();
     assert_eq!(settings["model"], "model-gateway/acme/fast");
     assert_eq!(settings["provider"][PROVIDER]["options"]["apiKey"], SECRET);
     assert_eq!(settings["provider"][PROVIDER]["models"]["acme/fast"]["limit"]["output"], 8000);
-    let plan = Program::Other.plan(&endpoint, SECRET, false);
+    let plan = Program::Other.plan(&endpoint, SECRET, false, &[]);
     assert_eq!(set(&plan)["OPENAI_BASE_URL"], "http://127.0.0.1:4000/v1");
     assert_eq!(set(&plan)["ANTHROPIC_BASE_URL"], "http://127.0.0.1:4000");
     assert_eq!(plan.unset, ["ANTHROPIC_AUTH_TOKEN"]);
+}
+
+#[test]
+fn codex_and_claude_code_send_where_they_work() {
+    let headers = [("x-gateway-repository", "acme/shop".to_owned()), ("x-gateway-branch", "a\"b".to_owned())];
+    let plan = Program::Codex.plan(&endpoint(None), SECRET, false, &headers);
+    let provider = plan.arguments.iter().find(|argument| argument.contains("model_providers")).unwrap();
+    let expected = r#"http_headers={"x-gateway-repository"="acme/shop","x-gateway-branch"="a\"b"}}"#;
+    assert!(provider.ends_with(expected), "{provider}");
+    let plan = Program::Claude.plan(&endpoint(None), SECRET, false, &headers[..1]);
+    let lines = &set(&plan)["ANTHROPIC_CUSTOM_HEADERS"];
+    assert!(lines.ends_with("x-gateway-repository: acme/shop"), "{lines}");
+    let plan = Program::Claude.plan(&endpoint(None), SECRET, false, &[]);
+    assert!(!set(&plan).contains_key("ANTHROPIC_CUSTOM_HEADERS"));
 }

@@ -51,7 +51,7 @@ fn entry(n: usize, at: i64, key: &str, team: Option<&str>, model: &str, status: 
             known_part: 0,
             reason: None,
         }],
-        end_user: Some("ann".to_owned()),
+        user: Some("ann".to_owned()),
         ..Entry::default()
     }
 }

@@ -220,7 +220,7 @@ async fn settled(url: &str, upstream: &FakeUpstream) -> Store {
     loop {
         let rows = store.requests(&Filter::default(), None, u32::MAX >> 1).await.unwrap_or_default();
         let have: std::collections::HashSet<&str> =
-            rows.iter().filter_map(|row| row.end_user.as_deref()).collect();
+            rows.iter().filter_map(|row| row.user.as_deref()).collect();
         if wanted.iter().all(|user| have.contains(user.as_str())) {
             return store;
         }
@@ -239,7 +239,7 @@ async fn compare(store: &Store, oracle: &HashMap<String, Vec<Option<(u64, u64)>>
     let rows = store.requests(&Filter::default(), None, u32::MAX >> 1).await.expect("rows");
     let mut by_user: HashMap<&str, Vec<&Entry>> = HashMap::new();
     for row in &rows {
-        by_user.entry(row.end_user.as_deref().unwrap_or("")).or_default().push(row);
+        by_user.entry(row.user.as_deref().unwrap_or("")).or_default().push(row);
     }
     let (mut exact, mut estimated, mut free) = (0, 0, 0);
     for (user, calls) in oracle {

@@ -158,7 +158,7 @@ async fn by_user(data: &Path, count: usize) -> BTreeMap<String, Entry> {
         let rows = store.requests(&Filter::default(), None, 10_000).await.expect("rows");
         if rows.len() >= count {
             store.close().await;
-            return rows.into_iter().filter_map(|row| Some((row.end_user.clone()?, row))).collect();
+            return rows.into_iter().filter_map(|row| Some((row.user.clone()?, row))).collect();
         }
         assert!(std::time::Instant::now() < deadline, "{} rows of {count}", rows.len());
         tokio::time::sleep(Duration::from_millis(20)).await;

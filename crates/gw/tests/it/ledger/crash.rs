@@ -118,7 +118,7 @@ async fn compare(store: &Store, upstream: &FakeUpstream, told: &HashMap<String, 
     let rows = store.requests(&Filter::default(), None, u32::MAX >> 1).await.expect("the ledger");
     let mut by_user: HashMap<&str, Vec<&Entry>> = HashMap::new();
     for row in &rows {
-        by_user.entry(row.end_user.as_deref().unwrap_or("")).or_default().push(row);
+        by_user.entry(row.user.as_deref().unwrap_or("")).or_default().push(row);
     }
     let user = |request: &Recorded| request.json()["user"].as_str().unwrap_or("").to_owned();
     let called: Vec<String> = upstream.requests().iter().map(|request| user(request)).collect();

@@ -300,7 +300,7 @@ async fn s17_hosted_tools_and_hour_writes_cost_one_amount_at_every_ending() {
     let _gateway = start(&config, data.path()).await;
     let rows = rows_in(&data.path().join("gateway.db"), count).await;
     assert_eq!((rows.len(), upstream.hits()), (count, count), "one row for each call");
-    let rows = rows.into_iter().map(|row| (row.end_user.clone().expect("a user"), row)).collect();
+    let rows = rows.into_iter().map(|row| (row.user.clone().expect("a user"), row)).collect();
     assert_amounts(&rows);
 }
 

@@ -1,0 +1,51 @@
+//! Names that requests are attributed to: their text in a row, their sums, and the reports by name.
+//!
+//! `usage_attributions` has the sums of an hour for each combination of names, so it answers every question. `usage_names` has the sums
+//! of a day for each single name, so that a report over months reads few rows.
+
+mod report;
+mod sums;
+
+use gw_wire::attribution::{Attribution, Dimension};
+
+use super::Filter;
+use crate::sql::Sql;
+
+pub use self::report::UsageByName;
+pub(super) use self::report::{push_detail, push_named_days};
+pub(super) use self::sums::{AttributedSums, add_up_postgres, add_up_sqlite};
+
+/// A name with its kind, as rows and sums hold it.
+fn text_of(dimension: Dimension, name: &str) -> String {
+    format!("{}:{name}", dimension.name())
+}
+
+/// The names of a row as a JSON array. A row with tags also has the name `tag:`, by which such rows are counted once.
+pub(super) fn names_json(attribution: &Attribution) -> Option<String> {
+    let mut texts: Vec<String> =
+        attribution.names().map(|(dimension, name)| text_of(dimension, name)).collect();
+    if texts.is_empty() {
+        return None;
+    }
+    if !attribution.tags.is_empty() {
+        texts.push(text_of(Dimension::Tag, ""));
+    }
+    serde_json::to_string(&texts).ok()
+}
+
+impl Filter {
+    /// Writes the condition that the column `names` of `table` has every name that is searched for.
+    pub(super) fn push_names<'q>(&'q self, sql: &mut Sql<'q>, table: &'static str, is_postgres: bool) {
+        for (dimension, name) in &self.names {
+            let (begin, end) = match is_postgres {
+                true => (" AND jsonb_exists(CAST(", ""),
+                false => (" AND EXISTS (SELECT 1 FROM json_each(", " WHERE value = "),
+            };
+            sql.push(begin).push(table).push(if is_postgres { ".names AS jsonb), " } else { ".names)" });
+            sql.push(end).push_owned(text_of(*dimension, name)).push(")");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+//! Reports by name, and reports of the requests that have certain names.
+
+use gw_wire::attribution::Dimension;
+
+use super::super::read::{SUMS, read_sums};
+use super::super::source::{COLUMNS, hours, whole_days};
+use super::super::{Filter, Sums};
+use crate::db::{Result, Store};
+use crate::sql::Sql;
+
+/// A day in seconds, as SQL.
+const DAY: &str = "86400";
+/// Parts of a report by name: the listed names, the sums of all names, of all requests with a name, and of all requests.
+const LISTED: i64 = 0;
+const NAMED: i64 = 1;
+const TAGGED: i64 = 2;
+const TOTAL: i64 = 3;
+
+/// A report by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct UsageByName {
+    /// The most expensive names, the most expensive one first.
+    pub listed: Vec<(String, Sums)>,
+    /// The sums of all other names.
+    pub others: Sums,
+    /// The sums of the requests without a name, and of those whose sums by name are deleted.
+    pub unnamed: Sums,
+    /// The sums of all requests, each once.
+    pub total: Sums,
+}
+
+impl Store {
+    /// Sums of the requests that match the filter by their names of a kind, at most `limit` names. A request counts for each of its tags.
+    pub async fn usage_by_name(
+        &self,
+        dimension: Dimension,
+        filter: &Filter,
+        limit: u32,
+    ) -> Result<UsageByName> {
+        let is_postgres = self.is_postgres();
+        // One statement sees one moment.
+        let mut sql = Sql::new("SELECT * FROM (SELECT ");
+        sql.push_int(LISTED).push(" AS part, name, ").push(SUMS);
+        push_names(&mut sql, filter, dimension, is_postgres);
+        sql.push(" AND name <> '' GROUP BY name ORDER BY sum(cost_nano) + sum(cost_rest) / 1000000 DESC, name LIMIT ");
+        sql.push_int(limit.into()).push(") AS listed");
+        for (part, condition) in [(NAMED, " AND name <> ''"), (TAGGED, " AND name = ''")] {
+            sql.push(" UNION ALL SELECT ")
+                .push_int(part)
+                .push(" AS part, CAST(NULL AS TEXT) AS name, ")
+                .push(SUMS);
+            push_names(&mut sql, filter, dimension, is_postgres);
+            sql.push(condition);
+        }
+        sql.push(" UNION ALL SELECT ")
+            .push_int(TOTAL)
+            .push(" AS part, CAST(NULL AS TEXT) AS name, ")
+            .push(SUMS);
+        self.push_total_source(&mut sql, filter);
+        let read = |row: &crate::sql::Row| {
+            Ok((row.get::<i64>("part")?, row.get::<Option<String>>("name")?, read_sums(row)?))
+        };
+        let mut found = UsageByName::default();
+        let (mut named, mut tagged) = (Sums::default(), Sums::default());
+        for (part, name, sums) in self.list(sql, read).await? {
+            match part {
+                LISTED => found.listed.push((name.unwrap_or_default(), sums)),
+                NAMED => named = sums,
+                TAGGED => tagged = sums,
+                _ => found.total = sums,
+            }
+        }
+        let by_cost = |(one, costs): &(String, Sums), (other, more): &(String, Sums)| {
+            more.cost.cmp(&costs.cost).then_with(|| one.cmp(other))
+        };
+        found.listed.sort_by(by_cost);
+        found.others = found.listed.iter().fold(named, |others, (_, sums)| others.without(sums));
+        let has_name = if dimension == Dimension::Tag { tagged } else { named };
+        found.unnamed = found.total.without(&has_name);
+        Ok(found)
+    }
+}
+
+/// Writes `FROM … WHERE …` with a row for each name of this kind: the sums of whole days, and those of hours for the rest.
+fn push_names<'q>(sql: &mut Sql<'q>, filter: &'q Filter, dimension: Dimension, is_postgres: bool) {
+    let days = whole_days(filter).filter(|_| filter.names.is_empty() && filter.session.is_none());
+    sql.push(" FROM (");
+    let (since, until) = hours(filter);
+    let Some((first, end)) = days else {
+        push_expanded(sql, filter, dimension, (since, until), is_postgres);
+        sql.push(") AS named WHERE 1 = 1");
+        return;
+    };
+    sql.push("SELECT name, ")
+        .push(COLUMNS)
+        .push(" FROM usage_names WHERE kind = ")
+        .push_text(dimension.name());
+    push_bounds(sql, (Some(first), Some(end)));
+    filter.push_columns(sql);
+    for bounds in edges((since, until), (first, end)) {
+        sql.push(" UNION ALL ");
+        push_expanded(sql, filter, dimension, bounds, is_postgres);
+    }
+    sql.push(") AS named WHERE 1 = 1");
+}
+
+/// The hours before and after the whole days.
+fn edges(
+    (since, until): (Option<i64>, Option<i64>),
+    (first, end): (i64, i64),
+) -> impl Iterator<Item = (Option<i64>, Option<i64>)> {
+    let early = since.filter(|since| *since < first).map(|since| (Some(since), Some(first)));
+    let late = until.filter(|until| *until > end).map(|until| (Some(end), Some(until)));
+    early.into_iter().chain(late)
+}
+
+/// Writes a query with a row for each name of this kind in each combination.
+fn push_expanded<'q>(
+    sql: &mut Sql<'q>,
+    filter: &'q Filter,
+    dimension: Dimension,
+    bounds: (Option<i64>, Option<i64>),
+    is_postgres: bool,
+) {
+    let begin = i64::try_from(dimension.name().len()).unwrap_or_default() + 1;
+    sql.push("SELECT substr(one.value, CAST(")
+        .push_int(begin + 1)
+        .push(" AS INTEGER)) AS name, ")
+        .push(COLUMNS);
+    sql.push(" FROM (");
+    push_combinations(sql, filter, bounds, is_postgres);
+    sql.push(if is_postgres {
+        ") AS a CROSS JOIN LATERAL jsonb_array_elements_text(CAST(a.names AS jsonb)) AS one(value)"
+    } else {
+        ") AS a CROSS JOIN json_each(a.names) AS one"
+    });
+    sql.push(" WHERE substr(one.value, 1, CAST(").push_int(begin).push(" AS INTEGER)) = ");
+    sql.push_owned(super::text_of(dimension, ""));
+}
+
+/// Writes `FROM … WHERE …` for a filter with one name and without a session: the sums of whole days, and those of hours for the rest.
+pub(in crate::ledger) fn push_named_days<'q>(sql: &mut Sql<'q>, filter: &'q Filter, is_postgres: bool) {
+    let (Some((first, end)), [(dimension, name)]) = (whole_days(filter), filter.names.as_slice()) else {
+        return push_detail(sql, filter, is_postgres);
+    };
+    sql.push(" FROM (SELECT surface, ").push(COLUMNS).push(" FROM usage_names WHERE kind = ");
+    sql.push_text(dimension.name()).push(" AND name = ").push_text(name);
+    push_bounds(sql, (Some(first), Some(end)));
+    filter.push_columns(sql);
+    for bounds in edges(hours(filter), (first, end)) {
+        sql.push(" UNION ALL SELECT surface, ").push(COLUMNS).push(" FROM (");
+        push_combinations(sql, filter, bounds, is_postgres);
+        sql.push(") AS part");
+    }
+    sql.push(") AS named WHERE 1 = 1");
+}
+
+/// Writes `FROM … WHERE …` for a filter with names: the sums of hours.
+pub(in crate::ledger) fn push_detail<'q>(sql: &mut Sql<'q>, filter: &'q Filter, is_postgres: bool) {
+    sql.push(" FROM (");
+    push_combinations(sql, filter, hours(filter), is_postgres);
+    sql.push(") AS combined WHERE 1 = 1");
+}
+
+/// Writes a query of the sums by combination that match the filter in these hours.
+fn push_combinations<'q>(
+    sql: &mut Sql<'q>,
+    filter: &'q Filter,
+    bounds: (Option<i64>, Option<i64>),
+    is_postgres: bool,
+) {
+    match filter.names.first() {
+        // The sums by day show the days on which the name occurs, however rare it is.
+        Some((dimension, name)) => {
+            sql.push("SELECT a.* FROM (SELECT DISTINCT hour AS day FROM usage_names WHERE kind = ");
+            sql.push_text(dimension.name()).push(" AND name = ").push_text(name);
+            sql.push(
+                ") AS days CROSS JOIN usage_attributions AS a WHERE hour >= days.day AND hour < days.day + ",
+            );
+            sql.push(DAY);
+        }
+        None => {
+            sql.push("SELECT a.* FROM usage_attributions AS a WHERE 1 = 1");
+        }
+    }
+    push_bounds(sql, bounds);
+    filter.push_names(sql, "a", is_postgres);
+    filter.push_columns(sql);
+    filter.push_session(sql);
+}
+
+fn push_bounds(sql: &mut Sql<'_>, (first, end): (Option<i64>, Option<i64>)) {
+    if let Some(first) = first {
+        sql.push(" AND hour >= ").push_int(first);
+    }
+    if let Some(end) = end {
+        sql.push(" AND hour < ").push_int(end);
+    }
+}

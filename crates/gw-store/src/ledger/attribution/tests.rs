@@ -1,0 +1,190 @@
+//! Reports by name on both databases, compared with the rows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gw_wire::attribution::{Attribution, Dimension};
+
+use crate::ledger::{Attempt, Entry, Filter, GroupBy, Line, Sums, UsageByName};
+use crate::testing::on_both;
+
+const DAY: i64 = 86_400_000;
+const HOUR: i64 = 3_600_000;
+
+/// The attribution of a request: each third has none, and some have the same names in another combination.
+fn attribution(n: u64) -> Option<Arc<Attribution>> {
+    let tags: &[&str] = match n % 4 {
+        0 => &["a"],
+        1 => &["a", "project:x\"y"],
+        2 => &["end_user:ann"],
+        _ => &[],
+    };
+    let attribution = Attribution {
+        end_user: (n % 5 < 3).then(|| format!("user-{}", n % 7).into()),
+        tags: tags.iter().map(|tag| (*tag).into()).collect(),
+        repository: (n % 2 == 0).then(|| "acme/shop".into()),
+        branch: (n % 2 == 0).then(|| format!("b{}", n % 3).into()),
+        pull_request: (n % 8 == 0).then(|| "12".into()),
+    };
+    (n % 3 != 0 && !attribution.is_empty()).then(|| Arc::new(attribution))
+}
+
+fn entry(n: u64) -> Entry {
+    let attempt = |model: &str, cost| Attempt {
+        provider: "acme".into(),
+        model: model.into(),
+        status: "ok".into(),
+        latency_ms: 1,
+        started_ms: 0,
+        cost: Some(cost),
+        known_part: 0,
+        reason: None,
+    };
+    let cost = i128::from(n + 1) * 1_234_567;
+    Entry {
+        request_id: format!("req_{n:05}"),
+        at: 20_000 * DAY + i64::try_from(n).unwrap() * 17 * 60_000,
+        key_id: format!("key-{}", n % 3),
+        team: (n % 2 == 0).then(|| "search".to_owned()),
+        operation: if n % 2 == 0 { "chat" } else { "messages" }.to_owned(),
+        model: "acme/fast".to_owned(),
+        provider: "acme".to_owned(),
+        status: if n % 6 == 0 { "timeout" } else { "ok" }.to_owned(),
+        session: (n % 4 == 0).then(|| "s".to_owned()),
+        attempts: vec![attempt("acme/slow", 7), attempt("acme/fast", cost - 7)],
+        cost,
+        attribution: attribution(n),
+        ..Entry::default()
+    }
+}
+
+fn entries() -> Vec<Entry> {
+    (0..400).map(entry).collect()
+}
+
+fn matches(filter: &Filter, entry: &Entry) -> bool {
+    let floor = |at: i64| at.div_euclid(HOUR) * HOUR;
+    filter.since.is_none_or(|since| entry.at >= floor(since))
+        && filter.until.is_none_or(|until| entry.at < floor(until - 1) + HOUR)
+        && filter.key_id.as_ref().is_none_or(|id| *id == entry.key_id)
+        && filter.session.as_ref().is_none_or(|session| Some(session) == entry.session.as_ref())
+        && filter.surface.as_ref().is_none_or(|surface| surface == entry.surface())
+        && filter.names.iter().all(|(dimension, name)| {
+            entry.attribution.as_ref().is_some_and(|names| names.has(*dimension, name))
+        })
+}
+
+fn sums_of<'e>(entries: impl Iterator<Item = &'e Entry>) -> Sums {
+    entries.fold(Sums::default(), |mut sums, entry| {
+        sums.add(entry);
+        sums
+    })
+}
+
+fn expected(dimension: Dimension, filter: &Filter, limit: usize) -> UsageByName {
+    let rows = entries();
+    let fitting: Vec<&Entry> = rows.iter().filter(|entry| matches(filter, entry)).collect();
+    let names = |entry: &Entry| -> Vec<String> {
+        let attribution = entry.attribution.clone().unwrap_or_default();
+        let own = attribution.names().filter(|(kind, _)| *kind == dimension);
+        own.map(|(_, name)| name.to_owned()).collect()
+    };
+    let mut by_name: BTreeMap<String, Sums> = BTreeMap::new();
+    for entry in &fitting {
+        for name in names(entry) {
+            by_name.entry(name).or_default().add(entry);
+        }
+    }
+    let mut listed: Vec<_> = by_name.into_iter().collect();
+    listed.sort_by(|(one, costs), (other, more)| more.cost.cmp(&costs.cost).then_with(|| one.cmp(other)));
+    let rest = listed.split_off(limit.min(listed.len()));
+    UsageByName {
+        listed,
+        others: Sums::of(rest.iter().map(|(_, sums)| sums)),
+        unnamed: sums_of(fitting.iter().copied().filter(|entry| names(entry).is_empty())),
+        total: sums_of(fitting.iter().copied()),
+    }
+}
+
+fn filters() -> Vec<Filter> {
+    let named = |names: &[(Dimension, &str)]| {
+        names.iter().map(|(dimension, name)| (*dimension, (*name).to_owned())).collect::<Vec<_>>()
+    };
+    let user = named(&[(Dimension::EndUser, "user-2")]);
+    let both = named(&[(Dimension::Tag, "a"), (Dimension::Repository, "acme/shop")]);
+    let quoted = named(&[(Dimension::Tag, "project:x\"y")]);
+    let (since, until) = (20_000 * DAY + 5 * HOUR + 7, 20_003 * DAY + 9 * HOUR);
+    let mut filters = Vec::new();
+    for names in [Vec::new(), user, both, quoted, named(&[(Dimension::Branch, "nowhere")])] {
+        let base = Filter { names, ..Filter::default() };
+        filters.push(Filter { since: Some(since), until: Some(until), ..base.clone() });
+        filters.push(Filter { since: Some(since), until: Some(since + 3 * HOUR), ..base.clone() });
+        filters.push(Filter { key_id: Some("key-1".to_owned()), since: Some(since), ..base.clone() });
+        filters.push(Filter { session: Some("s".to_owned()), ..base.clone() });
+        filters.push(Filter { surface: Some("messages".to_owned()), until: Some(until), ..base.clone() });
+        filters.push(base);
+    }
+    filters
+}
+
+#[tokio::test]
+async fn reports_by_name_are_those_of_the_rows() {
+    on_both(async |place| {
+        let store = place.open().await;
+        store.record(&entries()).await.unwrap();
+        // A row that is written again counts once.
+        store.record(&entries()[10..30]).await.unwrap();
+        for filter in filters() {
+            for dimension in Dimension::ALL {
+                for limit in [1, 1000] {
+                    let found = store.usage_by_name(dimension, &filter, limit).await.unwrap();
+                    let wanted = expected(dimension, &filter, limit as usize);
+                    assert_eq!(found, wanted, "{dimension:?} {limit} {filter:?}");
+                }
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_report_and_the_log_know_the_filters() {
+    on_both(async |place| {
+        let store = place.open().await;
+        store.record(&entries()).await.unwrap();
+        for filter in filters() {
+            let rows = entries();
+            let fitting: Vec<&Entry> = rows.iter().filter(|entry| matches(&filter, entry)).collect();
+            let wanted = sums_of(fitting.iter().copied());
+            assert_eq!(store.total(&filter).await.unwrap(), wanted, "{filter:?}");
+            for (name, by) in GroupBy::ALL {
+                let groups = store.usage(by, &filter).await.unwrap();
+                assert_eq!(Sums::of(groups.iter().map(|(_, sums)| sums)), wanted, "{name} {filter:?}");
+            }
+            if filter.since.is_none() && filter.until.is_none() {
+                let mut ids: Vec<_> = fitting.iter().map(|entry| &*entry.request_id).collect();
+                ids.reverse();
+                let page = store.requests(&filter, None, 1_000).await.unwrap();
+                let found: Vec<_> = page.iter().map(|entry| &*entry.request_id).collect();
+                assert_eq!(found, ids, "{filter:?}");
+            }
+        }
+        let page = store.requests(&Filter::default(), None, 1_000).await.unwrap();
+        assert!(page.iter().all(|found| entries().contains(found)), "rows keep their names");
+    })
+    .await;
+}
+
+#[test]
+fn a_line_without_names_has_no_place_for_them() {
+    let plain = Line::new(Entry { attribution: None, ..entry(1) });
+    assert!(plain.names.is_none() && plain.json().ends_with("]],null,null]"), "{}", plain.json());
+    let named = Line::new(entry(1));
+    assert_eq!(named.names.as_deref(), Some(r#"["end_user:user-1","tag:a","tag:project:x\"y","tag:"]"#));
+    assert!(
+        named.json().ends_with(r#",null,0,[["a","project:x\"y"],"user-1",null,null,null]]"#),
+        "{}",
+        named.json()
+    );
+    assert_eq!(Entry::from_line(named.json()).unwrap().attribution, attribution(1));
+}

@@ -1,0 +1,142 @@
+//! The members of a body that hold tags: `tags` and `metadata.tags`. No upstream gets them.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use memchr::memmem::Finder;
+
+use crate::json::{Kind, View, check};
+
+/// The end of the member's name, as nearly every client writes it.
+static NAME_END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"tags\""));
+/// The beginning of an escape that may stand for a letter of the name.
+static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\\u00"));
+
+/// A body without its tags.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyTags {
+    /// The body without the members.
+    pub body: Bytes,
+    /// The tags in their order. None: an element that is no text.
+    pub tags: Vec<Option<String>>,
+}
+
+/// Takes the members `tags` and `metadata.tags` out of a body, and `metadata` if nothing else is in it. All other members stay byte
+/// for byte. None: the body has no such member, or is no JSON object.
+#[must_use]
+pub fn take_tags(body: &[u8]) -> Option<BodyTags> {
+    // Nearly all bodies have no tags, and these searches cost much less than reading them.
+    if !may_have_tags(body) {
+        return None;
+    }
+    let text = std::str::from_utf8(body).ok().filter(|text| check(text).is_ok())?;
+    let root = View::new(text);
+    let is_named = |view: View<'_>, name: &str| view.string().is_some_and(|given| given == name);
+    let has_tags = |view: View<'_>| view.members().any(|(name, _)| is_named(name, "tags"));
+    let (mut own, mut inner, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    let mut is_changed = false;
+    for (name, value) in root.members() {
+        if is_named(name, "tags") {
+            is_changed = true;
+            own.extend(elements(value));
+        } else if is_named(name, "metadata") && has_tags(value) {
+            is_changed = true;
+            let (tags, others): (Vec<_>, Vec<_>) =
+                value.members().partition(|(name, _)| is_named(*name, "tags"));
+            inner.extend(tags.into_iter().flat_map(|(_, value)| elements(value)));
+            if !others.is_empty() {
+                kept.push((name, object(others.into_iter().map(|(name, value)| (name, value.text())))));
+            }
+        } else {
+            kept.push((name, value.text().to_owned()));
+        }
+    }
+    if !is_changed {
+        return None;
+    }
+    own.extend(inner);
+    let body = object(kept.iter().map(|(name, value)| (*name, &**value)));
+    Some(BodyTags { body: body.into(), tags: own })
+}
+
+fn may_have_tags(body: &[u8]) -> bool {
+    if NAME_END.find(body).is_some() {
+        return true;
+    }
+    // Any letter of the name may be an escape: `t` is \u0074, `a` \u0061, `g` \u0067 and `s` \u0073.
+    memchr::memchr(b'\\', body).is_some()
+        && ESCAPE.find_iter(body).any(|at| matches!(body.get(at + 4), Some(b'6' | b'7')))
+}
+
+fn elements(tags: View<'_>) -> Vec<Option<String>> {
+    match tags.kind() {
+        Kind::Array => tags.elements().map(|tag| tag.string().map(Into::into)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// An object of these members, whose names and values are JSON.
+fn object<'a>(members: impl Iterator<Item = (View<'a>, &'a str)>) -> String {
+    let mut out = String::from("{");
+    for (name, value) in members {
+        if out.len() > 1 {
+            out.push(',');
+        }
+        out.push_str(name.text());
+        out.push(':');
+        out.push_str(value);
+    }
+    out.push('}');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(body: &str) -> Option<(String, Vec<Option<String>>)> {
+        let BodyTags { body, tags } = take_tags(body.as_bytes())?;
+        Some((String::from_utf8(body.to_vec()).unwrap(), tags))
+    }
+
+    #[test]
+    fn tags_are_taken_out_and_all_other_members_stay() {
+        let text = |tag: &str| Some(tag.to_owned());
+        for (body, left, tags) in [
+            (
+                r#"{"model":"m","tags":["a","b"],"n":1.0}"#,
+                r#"{"model":"m","n":1.0}"#,
+                vec![text("a"), text("b")],
+            ),
+            (r#"{"metadata":{"tags":["a"]},"x":{"tags":[1]}}"#, r#"{"x":{"tags":[1]}}"#, vec![text("a")]),
+            (
+                r#"{ "metadata" : {"k": "v" , "tags":["i"]}, "tags" : ["o", 7] }"#,
+                r#"{"metadata":{"k":"v"}}"#,
+                vec![text("o"), None, text("i")],
+            ),
+            (r#"{"t\u0061gs":["a"],"model":"m"}"#, r#"{"model":"m"}"#, vec![text("a")]),
+            (r#"{"tags":"a,b","model":"m"}"#, r#"{"model":"m"}"#, vec![]),
+            (r#"{"tags":null}"#, "{}", vec![]),
+            (r#"{"a":1,"tags":["x"],"tags":["y"]}"#, r#"{"a":1}"#, vec![text("x"), text("y")]),
+        ] {
+            assert_eq!(taken(body), Some((left.to_owned(), tags)), "{body}");
+        }
+    }
+
+    #[test]
+    fn a_body_without_tags_stays_as_it_is() {
+        for body in [
+            "",
+            "{}",
+            r#"{"tags":["#,
+            r#"[{"tags":[]}]"#,
+            r#"{"messages":[{"content":"my \"tags\" are","tags":["x"]}]}"#,
+            r#"{"metadata":{"a":{"tags":[]}}}"#,
+            r#"{"metadata":"tags"}"#,
+            r#"{"Tags":["a"]}"#,
+            r#"{"content":"\u0061\u00e9"}"#,
+        ] {
+            assert_eq!(taken(body), None, "{body}");
+        }
+    }
+}
