@@ -16,6 +16,7 @@ mod line_text;
 mod read;
 mod source;
 mod sqlite;
+pub(crate) mod trim;
 mod write;
 
 use std::borrow::Cow;
