@@ -1,6 +1,6 @@
 //! The usage report: sums of the ledger, grouped and filtered, as JSON or CSV.
 
-use gw_engine::error::{Error, Kind};
+use gw_engine::error::Error;
 use gw_store::ledger::{Filter, GroupBy, Sums, UsageByName};
 use gw_wire::attribution::Dimension;
 use gw_wire::json::write_str;
@@ -85,9 +85,6 @@ pub(crate) async fn report_usage(
     let (rows, total) = match grouping {
         Grouping::By(by) => {
             let limit = params.value("limit").map(|_| params.page_size(MAX_GROUPS)).transpose()?;
-            if limit.is_some() && matches!(by, GroupBy::Day | GroupBy::Hour) {
-                return Err(no_limit(group_name).into());
-            }
             let total = records.store.total(&filter).await?;
             let mut found = rows(records, by, &filter).await?;
             if let Some(limit) = limit {
@@ -121,19 +118,23 @@ fn rows_by_name(found: UsageByName) -> Vec<UsageRow> {
     listed.chain(others).chain(unnamed).collect()
 }
 
-/// The first groups of a report whose most expensive group is the first one, and the rest of them as one row.
+/// The most expensive groups of a report in their order, and the rest of them as one row.
 fn most_expensive(rows: Vec<UsageRow>, limit: usize) -> Vec<UsageRow> {
-    let (mut listed, unnamed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.group.is_some());
-    let rest = listed.split_off(limit.min(listed.len()));
+    let (named, unnamed): (Vec<_>, Vec<_>) = rows.into_iter().partition(|row| row.group.is_some());
+    let mut costs: Vec<i128> = named.iter().map(|row| row.sums.cost).collect();
+    costs.sort_unstable_by(|one, other| other.cmp(one));
+    let least = costs.get(limit.saturating_sub(1)).copied().unwrap_or(i128::MIN);
+    // Groups of the least listed cost may be more than there is room for.
+    let mut room = limit - costs.iter().take(limit).filter(|cost| **cost > least).count();
+    let (listed, rest): (Vec<_>, Vec<_>) = named.into_iter().partition(|row| {
+        let is_last = row.sums.cost == least && room > 0;
+        room -= usize::from(is_last);
+        row.sums.cost > least || is_last
+    });
     let sums = Sums::of(rest.iter().map(|row| &row.sums));
     let others = UsageRow { group: None, key_name: None, is_rest: true, sums };
     let others = (!rest.is_empty()).then_some(others);
     listed.into_iter().chain(others).chain(unnamed).collect()
-}
-
-fn no_limit(group_name: &str) -> Error {
-    let message = format!("Invalid 'limit': a report by {group_name} has every {group_name}.");
-    Error::new(Kind::UnsupportedParameter, message)
 }
 
 async fn rows(records: &Records, group_by: GroupBy, filter: &Filter) -> Result<Vec<UsageRow>, AdminError> {

@@ -158,6 +158,8 @@ pub struct StoreSettings {
     pub start_timeout: Duration,
     /// How many days rows of the ledger are kept; None = for ever.
     pub retention_days: Option<u32>,
+    /// The most MiB of rows and payloads; None = no limit.
+    pub max_log_mib: Option<u32>,
     /// The tokens of a stream between two notes of its usage in the journal.
     pub progress_tokens: u64,
     /// `[store.payloads]`.
@@ -172,6 +174,7 @@ impl Default for StoreSettings {
             url: None,
             start_timeout: Duration::from_secs(60),
             retention_days: Some(90),
+            max_log_mib: Some(10_240),
             progress_tokens: 256,
             payloads: PayloadSettings::default(),
             content: StoreContent::default(),

@@ -11,6 +11,7 @@ pub enum Kind {
     UnsupportedParameter,
     UnsupportedValue,
     UnsupportedModel,
+    MaxCostExceeded,
     ContextLengthExceeded,
     ContentFilter,
     InvalidApiKey,
@@ -65,11 +66,12 @@ pub enum Retry {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 44] = [
         Self::Invalid,
         Self::UnsupportedParameter,
         Self::UnsupportedValue,
         Self::UnsupportedModel,
+        Self::MaxCostExceeded,
         Self::ContextLengthExceeded,
         Self::ContentFilter,
         Self::InvalidApiKey,
@@ -121,6 +123,7 @@ impl Kind {
             Self::UnsupportedParameter => (400, REQUEST, "unsupported_parameter"),
             Self::UnsupportedValue => (400, REQUEST, "unsupported_value"),
             Self::UnsupportedModel => (400, REQUEST, "unsupported_model"),
+            Self::MaxCostExceeded => (400, REQUEST, "max_cost_exceeded"),
             Self::ContextLengthExceeded => (400, REQUEST, "context_length_exceeded"),
             Self::ContentFilter => (400, REQUEST, "content_filter"),
             Self::InvalidApiKey => (401, "authentication_error", "invalid_api_key"),
@@ -182,6 +185,7 @@ impl Kind {
             | Self::UnsupportedParameter
             | Self::UnsupportedValue
             | Self::UnsupportedModel
+            | Self::MaxCostExceeded
             | Self::ContextLengthExceeded
             | Self::ContentFilter
             | Self::InvalidApiKey

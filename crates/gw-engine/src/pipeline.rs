@@ -21,11 +21,13 @@ use crate::call::attempt_context::AttemptContext;
 use crate::call::settlement::{Outcome, Settlement};
 use crate::clock::unix_millis;
 use crate::cpu_pool::{is_heavy, offload_if};
+use crate::dry_run::{TAGS_DROPPED, report};
 use crate::error::{Error, Kind, Result};
 use crate::execute::execute;
 use crate::plan;
 use crate::plan::PlanRequest;
 use crate::plan::candidate::Plan;
+use crate::plan::cost_estimate::keep_within;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::usual_model::name_usual_model;
 use crate::request::ValidatedRequest;
@@ -37,9 +39,6 @@ use crate::response_cache::cache_request::CacheUse;
 use crate::response_cache::{embeddings, serve};
 use crate::services::Services;
 use crate::session_guard::GuardedRequest;
-
-/// The warning about tags that do not count.
-const TAGS_DROPPED: &str = "tags_dropped";
 
 /// Runs a request to its answer.
 ///
@@ -80,13 +79,21 @@ pub(crate) async fn begin_sized(
     is_heavy: bool,
     parse: impl FnOnce(Bytes, &RequestLimits) -> Result<ValidatedRequest>,
 ) -> Result<Box<Call>> {
+    if let Some(dry_run) = client.dry_run.clone() {
+        let Prepared { request, snapshot, plan, .. } =
+            offload_if(is_heavy, || prepare(services, parse, &client, body, None)).await?;
+        dry_run.note(Box::pin(report(services, &client, &request, &snapshot, plan)).await);
+        // The edge answers with the report.
+        return Err(Error::internal());
+    }
     let mut settlement = Settlement::open(
         &client,
         Arc::clone(&services.metrics),
         services.journal.as_ref(),
         operation.row().name,
     );
-    let prepared = offload_if(is_heavy, || prepare(services, parse, &client, body, &mut settlement)).await;
+    let prepared =
+        offload_if(is_heavy, || prepare(services, parse, &client, body, Some(&mut settlement))).await;
     let Prepared { request, snapshot, plan, guarded } = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
@@ -185,7 +192,7 @@ fn prepare(
     parse: impl FnOnce(Bytes, &RequestLimits) -> Result<ValidatedRequest>,
     client: &RequestContext,
     body: Bytes,
-    settlement: &mut Settlement,
+    mut settlement: Option<&mut Settlement>,
 ) -> Result<Prepared> {
     if services.is_draining() {
         return Err(Error::new(Kind::NoAvailableProvider, "The gateway is shutting down.")
@@ -194,15 +201,22 @@ fn prepare(
     let snapshot = services.snapshot();
     let mut request = parse(body, &snapshot.request_limits)?;
     name_usual_model(&mut request, &snapshot, &client.caller)?;
-    settlement.note_request(&request);
+    if let Some(settlement) = &mut settlement {
+        settlement.note_request(&request);
+    }
     let plan_request = PlanRequest {
         snapshot: &snapshot,
         metrics: &services.metrics,
         caller: &client.caller,
         request: &request,
     };
-    let plan = plan::plan(plan_request, None)?;
-    settlement.note_plan(&plan);
+    let mut plan = plan::plan(plan_request, None)?;
+    if let Some(settlement) = &mut settlement {
+        settlement.note_plan(&plan);
+    }
+    if let Some(most) = client.max_cost {
+        keep_within(&request, &mut plan, most)?;
+    }
     let guarded = snapshot.session_guards.of(client, &request);
     Ok(Prepared { request, snapshot, plan, guarded })
 }

@@ -26,6 +26,7 @@ use crate::response::{Content, ExtraHeaders, GatewayReply, HttpReply, spell_rese
 use crate::router::Generation;
 use crate::session::session_of;
 use crate::upload::{self, BodySender, BoxError};
+use crate::wishes::Wishes;
 
 /// The headers of the limits of requests and of tokens: the limit, the remaining number, the time until all of it is back.
 static LIMIT_NAMES: [[HeaderName; 3]; 2] = [
@@ -45,9 +46,6 @@ static LIMIT_NAMES: [[HeaderName; 3]; 2] = [
 const LIMIT_TEXT_BYTES: usize = 96;
 /// Nearly all answers have at most this many headers.
 const MOST_HEADERS: usize = 20;
-
-/// `true` leaves the gateway's own members out of the answer, for clients that refuse unknown members.
-const PLAIN: HeaderName = HeaderName::from_static("x-gateway-plain");
 
 /// A heavy request is refused while a step of its key has waited longer than this for the CPU pool.
 const MAX_CPU_POOL_WAIT: Duration = Duration::from_secs(1);
@@ -69,7 +67,12 @@ where
     B::Error: Into<BoxError>,
 {
     let state = Arc::clone(&record.state);
-    record.admission_permit = Some(admitted(state.engine.admit(&caller, &record.request_id).await, extra)?);
+    let wishes = Wishes::read(&parts.headers, generation)?;
+    // A dry run uses up no limit.
+    if wishes.dry_run.is_none() {
+        record.admission_permit =
+            Some(admitted(state.engine.admit(&caller, &record.request_id).await, extra)?);
+    }
     let encoding = upload::check_media(&parts.headers)?;
     let (cpu, key_id) = (state.engine.cpu_of(&caller), Arc::clone(caller.key_id()));
     let is_late = || cpu.lateness() > MAX_CPU_POOL_WAIT;
@@ -93,7 +96,9 @@ where
     {
         record.trace_content = Some(Box::new(ContentCapture::new(bytes.clone(), most)));
     }
-    record.capture = state.engine.capture(&caller, &record.request_id, &bytes);
+    if wishes.dry_run.is_none() {
+        record.capture = state.engine.capture(&caller, &record.request_id, &bytes);
+    }
     let is_trusted = caller.trusts_attribution();
     let (session, names) = if bytes.len() <= MAX_INLINE_BYTES {
         (session_of(&parts.headers, &bytes), names_of(&parts.headers, &bytes, is_trusted))
@@ -105,7 +110,9 @@ where
     // No upstream gets the tags.
     let bytes = names.body.unwrap_or(bytes);
     let log = Arc::new(CallLog::default());
-    record.call = Some(Arc::clone(&log));
+    if wishes.dry_run.is_none() {
+        record.call = Some(Arc::clone(&log));
+    }
     let context = RequestContext {
         request_id: Arc::clone(&record.request_id),
         caller,
@@ -115,11 +122,13 @@ where
         session,
         attribution: names.attribution,
         has_dropped_tags: names.has_dropped_tags,
+        max_cost: wishes.max_cost,
+        dry_run: wishes.dry_run.clone(),
         cache_control: cache_control(&parts.headers),
         keepalive: state.settings.keepalive,
         surface: ClientSurface {
             dialect: client_dialect::of(parts),
-            is_plain: rare_header(&parts.headers, &PLAIN).is_some_and(|value| value == "true"),
+            is_plain: wishes.is_plain,
             forwarded: match generation {
                 // No upstream gets the own body of these requests.
                 Generation::Answer(Operation::Plain(_)) => Vec::new(),
@@ -149,7 +158,11 @@ where
             Generation::Compact => cpu.host(async move { engine.compact(context, bytes).await }).await,
         }
     });
-    let reply = until_cut(&state, Some(&log), calling).await?;
+    let reply = until_cut(&state, Some(&log), calling).await;
+    if let Some(report) = wishes.dry_run.and_then(|dry_run| dry_run.take()) {
+        return Ok(HttpReply::json(report));
+    }
+    let reply = reply?;
     extra.extend(reply.headers);
     Ok(answered(reply.body, record, extra))
 }

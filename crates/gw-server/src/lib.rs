@@ -59,6 +59,7 @@ pub mod tls;
 mod upload;
 mod url_hint;
 mod usual_headers;
+mod wishes;
 
 pub use access_log::{AccessLog, LogLine};
 pub use gw_console::Asset;

@@ -71,3 +71,9 @@ INSERT INTO log_sizes (hour, bytes)
         SELECT at / 3600000 * 3600, sum(length(CAST(request AS BLOB)) + length(CAST(response AS BLOB)) + 100)
         FROM payloads GROUP BY 1
     ) GROUP BY hour;
+
+-- Rows that went because of their size while a journal may still have them: a start after a crash must not count them again.
+CREATE TABLE trimmed_rows (
+    request_id TEXT PRIMARY KEY,
+    at         INTEGER NOT NULL
+) STRICT;

@@ -17,6 +17,7 @@ mod read;
 mod source;
 mod spending;
 mod sqlite;
+pub(crate) mod trim;
 mod write;
 
 use std::borrow::Cow;

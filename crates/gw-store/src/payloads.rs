@@ -1,8 +1,11 @@
 //! Stored bodies of requests and answers, for keys with payload logging. They have their own rows and a shorter retention
 //! than the ledger. They arrive here redacted and bounded. Storing is best effort: the journal does not hold them.
 
+use std::collections::HashSet;
+
 use crate::audit::AuditRecord;
 use crate::db::{BYTES_PER_ROW, Result, Store, WriteTransaction};
+use crate::ledger::trim::{LogSizes, ROW_OVERHEAD_BYTES, add_sizes, count_bytes};
 use crate::sql::{Row, Sql};
 
 /// The bodies of a request and its answer.
@@ -74,15 +77,10 @@ impl Store {
         let delete = "DELETE FROM payloads WHERE request_id = $1";
         Ok(self.run_recorded(Sql::new(delete).name(request_id), record).await? > 0)
     }
-
-    /// Deletes the payloads before this time (unix milliseconds), at most `at_most`; returns how many.
-    pub async fn purge_payloads(&self, before: i64, at_most: u32) -> Result<u64> {
-        let delete = "DELETE FROM payloads WHERE request_id IN (SELECT request_id FROM payloads WHERE at < $1 LIMIT $2)";
-        self.run(Sql::new(delete).int(before).int(i64::from(at_most))).await
-    }
 }
 
 async fn insert(mut change: WriteTransaction<'_>, payloads: &[Payload]) -> sqlx::Result<()> {
+    let mut sizes = LogSizes::new();
     for chunk in payloads.chunks(ROWS) {
         let mut sql = Sql::new(
             "INSERT INTO payloads (request_id, at, request, request_cut, response, response_cut) VALUES ",
@@ -95,9 +93,15 @@ async fn insert(mut change: WriteTransaction<'_>, payloads: &[Payload]) -> sqlx:
             }
             sql.push(")");
         }
-        sql.push(" ON CONFLICT (request_id) DO NOTHING");
-        change.run(sql).await?;
+        sql.push(" ON CONFLICT (request_id) DO NOTHING RETURNING request_id");
+        let new: HashSet<String> =
+            change.all(sql).await?.iter().map(|row| row.get("request_id")).collect::<sqlx::Result<_>>()?;
+        for payload in chunk.iter().filter(|payload| new.contains(&payload.request_id)) {
+            let texts = payload.request.text.len() + payload.response.text.len();
+            count_bytes(&mut sizes, payload.at, texts + ROW_OVERHEAD_BYTES);
+        }
     }
+    add_sizes(&mut change, &sizes).await?;
     change.commit().await
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_command::CommandError;
-use gw_config::paths;
 use gw_config::setup::Setup;
+use gw_config::{StoreSettings, paths};
 use gw_engine::{Engine, Limiter};
 use gw_limits::{DeliveryFigures, HoldingFigures};
 use gw_store::Store;
@@ -29,6 +29,10 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 const REDIS_TIMEOUT: Duration = Duration::from_secs(1);
 /// The most old rows that one transaction purges. A longer one would hold up the writer.
 const PURGE_BATCH: u32 = 2_000;
+/// The most rows that one transaction removes because the log is too large. Their payloads go, too, and are large.
+const TRIM_BATCH: u32 = 500;
+/// How often the size of the log is compared with its limit.
+const TRIM_INTERVAL: Duration = Duration::from_secs(60);
 /// One purge removes at most one part in this many of the log, so that a mistake is noticed in time.
 const MAX_PURGE_PART: u64 = 10;
 
@@ -140,14 +144,14 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// Starts the writer, and the purge of old rows unless `retention_days` is None.
+    /// Starts the writer, and the tasks that delete old rows and rows that are too many.
     #[must_use]
     pub fn start(
         journal: Arc<Journal>,
         store: Store,
         limiter: Limiter,
         clock: Arc<TrustedClock>,
-        retention_days: Option<u32>,
+        settings: &StoreSettings,
     ) -> Self {
         let writer = tokio::spawn({
             let (journal, store) = (Arc::clone(&journal), store.clone());
@@ -161,7 +165,10 @@ impl Ledger {
             }
         });
         tokio::spawn(roll_up_regularly(store.clone()));
-        if let Some(days) = retention_days {
+        if let Some(mib) = settings.max_log_mib {
+            tokio::spawn(trim_regularly(store.clone(), u64::from(mib) << 20));
+        }
+        if let Some(days) = settings.retention_days {
             let (store, age_ms) = (store.clone(), i64::from(days) * DAY_MS);
             let purge = move |now: i64| {
                 let store = store.clone();
@@ -194,6 +201,31 @@ async fn roll_up_regularly(store: Store) {
             }
         }
         tokio::time::sleep(PURGE_INTERVAL).await;
+    }
+}
+
+/// Keeps the request log below a size. Other writers of the store get their turn after each part of it.
+async fn trim_regularly(store: Store, most: u64) {
+    loop {
+        let mut trimmed = 0;
+        let ended = loop {
+            match store.trim_log(most, TRIM_BATCH, calendar::unix_millis()).await {
+                Ok(0) => break Ok(()),
+                Ok(count) => trimmed += count,
+                Err(error) => break Err(error),
+            }
+        };
+        if trimmed > 0 {
+            let mib = most >> 20;
+            tracing::info!(
+                requests = trimmed,
+                "deleted the oldest rows of the request log, which has more than {mib} MiB (store.max_log_mib); their sums stay"
+            );
+        }
+        if let Err(error) = ended {
+            tracing::warn!("the request log is not shortened: {error}");
+        }
+        tokio::time::sleep(TRIM_INTERVAL).await;
     }
 }
 

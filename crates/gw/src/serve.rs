@@ -248,9 +248,13 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
         running;
     let console = console_base(&setup, &sockets.listeners);
     let EngineParts { engine, journal, payloads, limiter, clock, response_cache, issuers } = parts;
-    let retention = setup.config.store.retention_days;
-    let ledger =
-        Ledger::start(Arc::clone(&journal), store.clone(), limiter.clone(), Arc::clone(&clock), retention);
+    let ledger = Ledger::start(
+        Arc::clone(&journal),
+        store.clone(),
+        limiter.clone(),
+        Arc::clone(&clock),
+        &setup.config.store,
+    );
     let payload_tasks = PayloadTasks::start(payloads, store.clone(), Arc::clone(&clock), &setup.config.store);
     tokio::spawn(Arc::clone(&clock).run());
     let (access_log, _flush) =

@@ -24,7 +24,7 @@ pub struct UsageArgs {
     by: String,
     #[command(flatten)]
     filter: LogFilter,
-    /// Most names of a report by end_user, tag, repository, branch or pull_request, up to 1000; the others are one row
+    /// Most groups to list, the most expensive ones, up to 1000; the others are one row
     #[arg(long)]
     limit: Option<u32>,
     /// Output format

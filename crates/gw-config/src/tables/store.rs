@@ -59,6 +59,12 @@ pub(super) static STORE: Section = Section {
             "How long rows of the request log are kept. 0 = for ever. The sums of usage are always kept.",
         ),
         setting(
+            "max_log_mib",
+            Kind::Int { min: 0, max: 1_000_000_000 },
+            field!(StoreSettings, max_log_mib, Form::INT_OR_NONE),
+            "The most MiB that the rows of the request log and the stored payloads may take. The oldest go first, each minute. 0 = no limit. The sums of usage stay.",
+        ),
+        setting(
             "progress_tokens",
             Kind::Int { min: 1, max: 1_000_000 },
             field!(StoreSettings, progress_tokens, Form::INT),

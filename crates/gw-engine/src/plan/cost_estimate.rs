@@ -14,6 +14,7 @@ use gw_wire::money::Money;
 use gw_wire::usage::{Units, Usage, small};
 
 use crate::catalog::prices::Prices;
+use crate::error::{Error, Kind, Result};
 use crate::plan::candidate::{Candidate, Plan};
 use crate::plan::hedge_pair::may_hedge;
 use crate::request::ValidatedRequest;
@@ -125,6 +126,27 @@ pub(crate) fn is_priced(request: &ValidatedRequest, candidate: &Candidate) -> bo
         units = units.plus(size.units);
     });
     candidate.model.charge(&Usage { hosted, has_unpriced, units, ..usage }).is_complete
+}
+
+/// Leaves out the candidates that may cost more than `most` or have no price.
+///
+/// # Errors
+/// `max_cost_exceeded`: no candidate is left.
+pub(crate) fn keep_within(request: &ValidatedRequest, plan: &mut Plan, most: Money) -> Result<()> {
+    let cost = |candidate: &Candidate| costs(request, candidate, longest_answer(request, candidate));
+    let cheapest = plan.candidates.iter().filter(|candidate| is_priced(request, candidate)).map(cost).min();
+    plan.candidates.retain(|candidate| is_priced(request, candidate) && cost(candidate) <= most);
+    if !plan.candidates.is_empty() {
+        return Ok(());
+    }
+    let reason = match cheapest {
+        Some(cheapest) => {
+            format!("the request may cost {cheapest} USD at the cheapest model that could serve it")
+        }
+        None => "no model that could serve the request has a price".to_owned(),
+    };
+    let message = format!("'x-gateway-max-cost-usd' allows {most} USD, and {reason}.");
+    Err(Error::new(Kind::MaxCostExceeded, message))
 }
 
 /// The least that a request needs if a part of the worst case is enough: its prompts and a few words of each answer.

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use gw_wire::attribution::Attribution;
 use gw_wire::dialects::ClientDialect;
 use gw_wire::money::Money;
@@ -32,6 +33,10 @@ pub struct RequestContext {
     pub attribution: Option<Arc<Attribution>>,
     /// The request has more or longer tags than count.
     pub has_dropped_tags: bool,
+    /// The most that the request may cost in the worst case; None = any amount.
+    pub max_cost: Option<Money>,
+    /// Takes the report of a dry run; None = the request is served.
+    pub dry_run: Option<Arc<DryRun>>,
     /// The values of its `Cache-Control` headers, joined; None if it has none.
     pub cache_control: Option<Box<[u8]>>,
     /// The silence after which a keep-alive comment is sent; None = never.
@@ -40,6 +45,23 @@ pub struct RequestContext {
     pub surface: ClientSurface,
     /// The trace of the request; None = no traces are written.
     pub trace: Option<Arc<RequestTrace>>,
+}
+
+/// A dry run: the place for the report that the client gets instead of an answer.
+#[derive(Debug, Default)]
+pub struct DryRun(Mutex<Option<Bytes>>);
+
+impl DryRun {
+    /// Notes the report.
+    pub(crate) fn note(&self, report: Bytes) {
+        *self.0.lock() = Some(report);
+    }
+
+    /// Takes the report. None: the request has a fault, which its error names.
+    #[must_use]
+    pub fn take(&self) -> Option<Bytes> {
+        self.0.lock().take()
+    }
 }
 
 /// The facts that differ between the APIs that clients speak.

@@ -230,6 +230,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
         keepalive: None,
         surface: ClientSurface::default(),
         trace: None,
+        max_cost: None,
         ..call.context.client.clone()
     };
     let operation = PlainOperation::Embeddings.row().name;

@@ -71,3 +71,9 @@ INSERT INTO log_sizes (hour, bytes)
         SELECT at / 3600000 * 3600, sum(octet_length(request) + octet_length(response) + 100)
         FROM payloads GROUP BY 1
     ) AS sizes GROUP BY hour;
+
+-- Rows that went because of their size while a journal may still have them: a start after a crash must not count them again.
+CREATE TABLE trimmed_rows (
+    request_id TEXT COLLATE "C" PRIMARY KEY,
+    at         BIGINT NOT NULL
+);

@@ -107,7 +107,7 @@ pub async fn replay(directory: &Path, store: &Store, not_before: Option<i64>) ->
         );
     }
     for chunk in entries.chunks(CHUNK) {
-        store.record(chunk).await?;
+        store.record(&store.without_trimmed(chunk).await?).await?;
     }
     damaged.iter().for_each(warn);
     Ok(Replayed { entries, skipped, damaged, segments })

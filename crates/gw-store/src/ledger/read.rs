@@ -98,17 +98,6 @@ impl Store {
         self.first(sql, read).await
     }
 
-    /// Deletes the rows before this time (unix milliseconds), at most `at_most`; returns how many. The sums stay.
-    pub async fn purge(&self, before: i64, at_most: u32) -> Result<u64> {
-        let delete = if self.is_postgres() {
-            "DELETE FROM ledger WHERE request_id IN (SELECT request_id FROM ledger WHERE at < $1 \
-             ORDER BY at LIMIT $2)"
-        } else {
-            sqlite::PURGE
-        };
-        self.run(Sql::new(delete).int(before).int(i64::from(at_most))).await
-    }
-
     /// Deletes the sums by session and by name of the hours before this time (unix milliseconds) that have no rows any more; returns how
     /// many. The other sums stay.
     pub async fn purge_detailed_sums(&self, before: i64) -> Result<u64> {

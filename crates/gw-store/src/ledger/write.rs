@@ -11,13 +11,11 @@ use super::attribution::{self, AttributedSums};
 use super::days;
 use super::line::{Line, Names};
 use super::sqlite::{self, Numbers, four};
+use super::trim::{LogSizes, ROW_OVERHEAD_BYTES, add_sizes, count_bytes};
 use super::{Entry, HOUR_MS, Sums, Tokens, split};
 use crate::db::{Result, Store, WriteTransaction};
 use crate::postgres::PooledConnection;
 use crate::sql::without_nul;
-
-/// Bytes of a row besides its text, with its share of indices and half-filled pages.
-const ROW_OVERHEAD_BYTES: usize = 100;
 
 impl Store {
     /// Writes these entries. Existing entries stay unchanged and are not counted again.
@@ -62,6 +60,12 @@ async fn write(store: &Store, lines: &[Line], is_careful: bool) -> Result<Option
         WriteTransaction::Postgres(held) => into_postgres(held, &groups, &placed).await.map_err(failed)?,
     };
     let counted = placed.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(placed, _)| *placed);
+    let mut sizes = LogSizes::new();
+    let is_postgres = store.is_postgres();
+    let counted = counted.inspect(|(line, _)| {
+        let text = if is_postgres { line.json() } else { line.rest() };
+        count_bytes(&mut sizes, line.at, text.len() + ROW_OVERHEAD_BYTES);
+    });
     // Sorted by group, so that two processes do not deadlock.
     let (by_hour, by_session, attributed) = added_up(&groups, counted);
     match &mut change {
@@ -77,6 +81,7 @@ async fn write(store: &Store, lines: &[Line], is_careful: bool) -> Result<Option
             attribution::add_up_postgres(held, &attributed).await.map_err(failed)?;
         }
     }
+    add_sizes(&mut change, &sizes).await.map_err(failed)?;
     change.commit().await.map_err(failed)?;
     if let Some(numbers) = numbers {
         numbers.remember(&store.groups);

@@ -92,6 +92,8 @@ pub(super) async fn send(engine: &Engine, ask: RequestKind, body: Bytes, timeout
         session: None,
         attribution: None,
         has_dropped_tags: false,
+        max_cost: None,
+        dry_run: None,
         cache_control: None,
         keepalive: None,
         surface: ClientSurface::default(),

@@ -8,6 +8,7 @@ mod cost;
 pub(crate) mod crash;
 mod damaged_journal;
 mod hour_writes;
+mod log_size;
 mod owners_of_costs;
 mod payloads;
 mod priced_work_by_ending;

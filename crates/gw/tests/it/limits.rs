@@ -3,6 +3,7 @@
 mod budget_cuts;
 mod budget_periods;
 pub(crate) mod budgets;
+mod dry_runs;
 mod overload;
 mod sent_text;
 mod session_guards;

@@ -285,6 +285,8 @@ impl World {
             session: None,
             attribution: None,
             has_dropped_tags: false,
+            max_cost: None,
+            dry_run: None,
             cache_control: None,
             keepalive,
             surface: ClientSurface::default(),

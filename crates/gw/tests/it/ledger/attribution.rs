@@ -203,6 +203,7 @@ async fn reports_count_each_name_and_the_total_once() {
         ),
         ("by=end_user&end_user=bob", "end_user", vec![json!(["bob", 1, null])]),
         ("by=model&tag=none", "model", vec![]),
+        ("by=model&limit=1", "model", vec![json!(["acme/fast", 5, null])]),
     ] {
         assert_eq!(shown(&report(query).await, by), expected, "{query}");
     }
@@ -220,7 +221,7 @@ async fn reports_count_each_name_and_the_total_once() {
         ("by=tag&limit=1001", "integer_above_max_value"),
         ("by=tag&limit=x", "invalid_type"),
         ("by=user", "invalid_value"),
-        ("by=day&limit=3", "unsupported_parameter"),
+        ("by=day&limit=0", "integer_below_min_value"),
     ] {
         let answer = admin.get(&format!("/admin/v1/usage?{query}")).await;
         assert_eq!((answer.status, answer.code()), (400, code.to_owned()), "{query}");
