@@ -255,7 +255,8 @@ fn ending(out: &mut LineText, entry: &Entry) {
     }
     if let Some((unit, count)) = entry.units.get() {
         out.next_text(unit.name());
-        out.next_number(u64::from(count));
+        out.raw(",");
+        out.raw(&count.to_string());
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use gw_wire::usage::{Unit, Units};
+use gw_wire::usage::{Unit, UnitCount, Units};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -82,7 +82,7 @@ struct EncodedFields {
     #[serde(default)]
     unit: Option<String>,
     #[serde(default)]
-    unit_count: u64,
+    unit_count: f64,
 }
 
 #[derive(Deserialize, Default)]
@@ -200,7 +200,7 @@ fn entry(said: EncodedFields) -> Entry {
         units: said
             .unit
             .and_then(|name| Unit::named(&name))
-            .map(|unit| Units::new(unit, said.unit_count))
+            .map(|unit| Units::counted(unit, UnitCount::of_number(said.unit_count).unwrap_or_default()))
             .unwrap_or_default(),
     }
 }
