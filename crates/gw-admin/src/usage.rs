@@ -1,7 +1,9 @@
 //! The usage report: sums of the ledger, grouped and filtered, as JSON or CSV.
 
+use std::collections::HashMap;
+
 use gw_engine::error::Error;
-use gw_store::ledger::{Filter, GroupBy, Sums};
+use gw_store::ledger::{Filter, GroupBy, Sums, UnitSums};
 use gw_wire::json::write_str;
 use gw_wire::money::Money;
 
@@ -29,6 +31,7 @@ struct UsageReport {
     filter: Filter,
     rows: Vec<UsageRow>,
     total: Sums,
+    total_units: UnitSums,
 }
 
 struct UsageRow {
@@ -37,6 +40,8 @@ struct UsageRow {
     /// The name of the key, in a report by key.
     key_name: Option<String>,
     sums: Sums,
+    /// Units other than tokens.
+    units: UnitSums,
 }
 
 /// `GET /admin/v1/usage` at the time `now` (unix seconds).
@@ -56,22 +61,35 @@ pub(crate) async fn report_usage(
     if total.requests == 0 {
         records.check_filter(&filter).await?;
     }
-    let rows = rows(records, group_by, &filter).await?;
-    let report = UsageReport { group_name, group_by, filter, rows, total };
+    let (rows, total_units) = rows(records, group_by, &filter).await?;
+    let report = UsageReport { group_name, group_by, filter, rows, total, total_units };
     Ok(match format {
         ReportFormat::Json => AdminResponse::json_text(report.to_json()),
         ReportFormat::Csv => AdminResponse::csv(report.to_csv()),
     })
 }
 
-async fn rows(records: &Records, group_by: GroupBy, filter: &Filter) -> Result<Vec<UsageRow>, AdminError> {
+/// The rows, and the units of all of them.
+async fn rows(
+    records: &Records,
+    group_by: GroupBy,
+    filter: &Filter,
+) -> Result<(Vec<UsageRow>, UnitSums), AdminError> {
     let mut found = records.store.usage(group_by, filter).await?;
+    let mut units: HashMap<String, UnitSums> =
+        records.store.units(group_by, filter).await?.into_iter().collect();
+    let mut total = UnitSums::new();
+    for (unit, count) in units.values().flatten() {
+        let sum = total.entry(unit).or_default();
+        *sum = sum.plus(*count);
+    }
     if matches!(group_by, GroupBy::Day | GroupBy::Hour) {
         // The group is a time in unix seconds, and the store orders the groups by cost.
         found.sort_by_key(|(group, _)| group.parse::<i64>().unwrap_or_default());
     }
     let names = if group_by == GroupBy::Key { records.key_names().await? } else { Default::default() };
     let row = |(group, sums): (String, Sums)| UsageRow {
+        units: units.remove(&group).unwrap_or_default(),
         key_name: names.get(&group).cloned(),
         group: match group_by {
             GroupBy::Day => {
@@ -82,7 +100,7 @@ async fn rows(records: &Records, group_by: GroupBy, filter: &Filter) -> Result<V
         },
         sums,
     };
-    Ok(found.into_iter().map(row).collect())
+    Ok((found.into_iter().map(row).collect(), total))
 }
 
 /// The parameter `by`, or `group_by`, which means the same.
@@ -124,10 +142,12 @@ impl UsageReport {
             }
             out.push(b',');
             write_sums(&mut out, &row.sums);
+            write_units(&mut out, &row.units);
             out.push(b'}');
         }
         out.extend_from_slice(b"],\"total\":{");
         write_sums(&mut out, &self.total);
+        write_units(&mut out, &self.total_units);
         out.extend_from_slice(b"}}");
         out
     }
@@ -138,6 +158,11 @@ impl UsageReport {
             head.push("key_name");
         }
         head.extend(columns(&Sums::default()).map(|(name, _)| name));
+        // Most reports have no units.
+        let has_units = !self.total_units.is_empty();
+        if has_units {
+            head.push("units");
+        }
         let mut text = head.join(",");
         text.push_str("\r\n");
         for row in &self.rows {
@@ -149,6 +174,12 @@ impl UsageReport {
             for (_, value) in columns(&row.sums) {
                 text.push(',');
                 text.push_str(&value);
+            }
+            if has_units {
+                let units: Vec<String> =
+                    row.units.iter().map(|(unit, count)| format!("{unit}={count}")).collect();
+                text.push(',');
+                text.push_str(&csv_cell(&units.join(" ")));
             }
             text.push_str("\r\n");
         }
@@ -181,6 +212,17 @@ pub(crate) fn write_text_or_null(out: &mut Vec<u8>, text: Option<&str>) {
     match text {
         Some(text) => write_str(out, text),
         None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// Writes units as a member of a JSON object, if there are some.
+fn write_units(out: &mut Vec<u8>, units: &UnitSums) {
+    for (index, (unit, count)) in units.iter().enumerate() {
+        let begin = if index == 0 { ",\"units\":{" } else { "," };
+        out.extend_from_slice(format!("{begin}\"{unit}\":{count}").as_bytes());
+    }
+    if !units.is_empty() {
+        out.push(b'}');
     }
 }
 

@@ -15,6 +15,7 @@ mod line_text;
 mod read;
 mod source;
 mod sqlite;
+mod units;
 mod write;
 
 use std::borrow::Cow;
@@ -25,6 +26,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use decision::{Decision, ExcludedModel, RankedModel};
 pub use line::Line;
 pub(crate) use line::{read as read_json, read_prefix};
+pub use units::UnitSums;
 
 use gw_wire::operation::Operation;
 use gw_wire::usage::Units;

@@ -11,6 +11,8 @@ mod read;
 use std::borrow::Cow;
 use std::ops::Range;
 
+use gw_wire::usage::Units;
+
 use super::line_text::LineText;
 use super::{Attempt, Entry, Sums, Tokens, surface_of};
 use crate::sql::{indexed, without_nul};
@@ -47,6 +49,8 @@ pub struct Line {
     /// The status of a failed request; `None` for a successful one.
     pub(crate) failure: Option<String>,
     pub(crate) session: Option<String>,
+    /// Units other than tokens.
+    pub(crate) units: Units,
     /// The entry's share of the sums, without the costs of other models.
     pub(crate) sums: Sums,
     /// The costs of attempts at other models than the entry's, which are these models' share of the sums.
@@ -81,9 +85,9 @@ impl Line {
         let mut sums = Sums::default();
         sums.add(&entry);
         let others = costs_of_others(&entry, &mut sums);
-        let Entry { request_id, at, status, session, .. } = entry;
+        let Entry { request_id, at, status, session, units, .. } = entry;
         let failure = Some(status).filter(|status| status != "ok");
-        Self { text, shared_part, rest, request_id, at, failure, session, sums, others }
+        Self { text, shared_part, rest, request_id, at, failure, session, units, sums, others }
     }
 
     /// The journal line of a request that begins.

@@ -10,7 +10,7 @@ use sqlx::{Row as _, Sqlite};
 use super::days;
 use super::line::{Line, Names};
 use super::sqlite::{self, Numbers, four};
-use super::{Entry, HOUR_MS, Sums, Tokens, split};
+use super::{Entry, HOUR_MS, Sums, Tokens, split, units};
 use crate::db::{Result, Store, WriteTransaction};
 use crate::postgres::PooledConnection;
 use crate::sql::without_nul;
@@ -60,9 +60,11 @@ async fn write(store: &Store, lines: &[Line], is_careful: bool) -> Result<Option
         }
         WriteTransaction::Postgres(held) => into_postgres(held, &groups, &placed).await.map_err(failed)?,
     };
-    let counted = placed.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(placed, _)| *placed);
+    let counted: Vec<_> =
+        placed.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(placed, _)| *placed).collect();
+    units::add_up(&mut change, &groups, counted.iter().copied()).await.map_err(failed)?;
     // Sorted by group, so that two processes do not deadlock.
-    let (by_hour, by_session) = added_up(&groups, counted);
+    let (by_hour, by_session) = added_up(&groups, counted.into_iter());
     match &mut change {
         WriteTransaction::Sqlite(transaction) => {
             add_up_sqlite(transaction, &by_hour, sqlite_hours).await.map_err(failed)?;

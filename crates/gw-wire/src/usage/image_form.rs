@@ -71,18 +71,31 @@ impl ImageForm {
 }
 
 impl ImageSize {
-    /// `1024x1536`, `1K` or `512`; None for other texts.
+    /// `1024x1536`, `1K` or `512`, with sides of up to four digits; None for other texts.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        let side = |digits: &str| digits.parse::<u16>().ok().filter(|side| *side > 0);
-        let text = text.strip_suffix("px").unwrap_or(text);
+        let side = |digits: &str| {
+            let is_plain = (1..=4).contains(&digits.len()) && !digits.starts_with('0');
+            let is_plain = is_plain && digits.bytes().all(|byte| byte.is_ascii_digit());
+            digits.parse::<u16>().ok().filter(|_| is_plain)
+        };
         if let Some((width, height)) = text.split_once(['x', 'X']) {
             return Some(Self::Pixels(side(width)?, side(height)?));
         }
         match text.strip_suffix(['k', 'K']) {
-            Some(thousands) => Some(Self::Class(side(thousands)?.checked_mul(1024)?)),
+            Some(thousands) => Some(Self::Class(side(thousands).filter(|side| *side < 10)? * 1024)),
             None => side(text).map(Self::Class),
         }
+    }
+
+    /// The ratio of width and height that is next to that of this size, as `3:2`. A class has none.
+    #[must_use]
+    pub fn nearest_ratio(self, ratios: &[(u16, u16)]) -> Option<String> {
+        let Self::Pixels(width, height) = self else { return None };
+        let wanted = f64::from(width) / f64::from(height);
+        let off = |(one, other): &(u16, u16)| (f64::from(*one) / f64::from(*other) / wanted).ln().abs();
+        let nearest = ratios.iter().min_by(|one, other| off(one).total_cmp(&off(other)));
+        nearest.map(|(one, other)| format!("{one}:{other}"))
     }
 
     /// The pixels of an image of exactly this size.
@@ -149,10 +162,18 @@ mod tests {
         for text in ["1024x1024", "1024x1536", "1K", "4K", "512"] {
             assert_eq!(ImageSize::parse(text).unwrap().to_string(), text);
         }
-        assert_eq!(ImageSize::parse("512px"), Some(ImageSize::Class(512)));
-        for text in ["auto", "", "x", "0x5", "1024x", "99999x1", "99K", "-1x2"] {
+        for text in ["auto", "", "x", "0x5", "1024x", "99999x1", "10K", "-1x2", "+1x2", "01x2"] {
             assert_eq!(ImageSize::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn the_nearest_ratio_is_found() {
+        let of = |text| ImageSize::parse(text).unwrap().nearest_ratio(&[(1, 1), (2, 3), (16, 9)]);
+        assert_eq!(of("1024x1536").as_deref(), Some("2:3"));
+        assert_eq!(of("1000x1024").as_deref(), Some("1:1"));
+        assert_eq!(of("1920x1080").as_deref(), Some("16:9"));
+        assert_eq!(of("2K"), None);
     }
 
     #[test]

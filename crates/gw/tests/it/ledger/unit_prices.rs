@@ -14,7 +14,7 @@ async fn start() -> World {
     let extra = [
         model("acme/fee", "moderation", "official_per_query = 0.0015"),
         model("acme/set", "rerank", "official_per_search_unit = 0.002, gateway_per_search_unit = 0.0031"),
-        model("acme/paint", "image", &format!("official_per_image = 0.2, images = {images}")),
+        model("acme/draw", "image", &format!("official_per_image = 0.2, images = {images}")),
         model("acme/dots", "image", "official_per_pixel = 3.751e-8, official_image_input_per_m = 10.0"),
         model("acme/voice", "speech", "official_per_character = 0.000015, official_per_second = 0.0001"),
         model("acme/pages", "chat", "official_per_page = 0.001, gateway_image_output_per_m = 7.0"),
@@ -28,7 +28,7 @@ async fn lists_show_official_and_gateway_prices_of_every_unit() {
     let pricing = async |id: &str| -> Value {
         world.client.get(&format!("/v1/models/{id}")).await.ok().json()["pricing"].clone()
     };
-    let paint = pricing("acme/paint").await;
+    let paint = pricing("acme/draw").await;
     assert_eq!((&paint["official_per_image"], &paint["gateway_per_image"]), (&json!(0.2), &json!(0.2)));
     let rows = json!([
         {"size": "1024x1024", "quality": "high", "official_per_image": 0.167, "gateway_per_image": 0.167},
@@ -43,12 +43,12 @@ async fn lists_show_official_and_gateway_prices_of_every_unit() {
     assert_eq!(dots["gateway_image_input_per_m"], json!(10));
     let compared = world
         .client
-        .get("/v1/models/compare?models=acme/paint,acme/set,acme/voice,acme/pages")
+        .get("/v1/models/compare?models=acme/draw,acme/set,acme/voice,acme/pages")
         .await
         .ok()
         .json();
     let side = |id: &str| compared["comparison"][id]["pricing"].clone();
-    let painted = side("acme/paint");
+    let painted = side("acme/draw");
     assert_eq!((&painted["images"], &painted["gateway_per_image"]), (&rows, &json!(0.2)));
     assert_eq!(side("acme/set")["official_per_search_unit"], json!(0.002));
     assert_eq!(side("acme/set")["gateway_per_search_unit"], json!(0.0031));
@@ -58,8 +58,8 @@ async fn lists_show_official_and_gateway_prices_of_every_unit() {
     assert_eq!(side("acme/pages")["gateway_image_output_per_m"], json!(7));
     assert_eq!(side("acme/pages")["gateway_input_per_m"], Value::Null);
     // Without prices of tokens, the lowest price of a common unit counts.
-    let images = world.client.get("/v1/models/compare?models=acme/dots,acme/paint").await.ok().json();
-    assert_eq!(images["highlights"]["cheapest"], "acme/paint");
+    let images = world.client.get("/v1/models/compare?models=acme/dots,acme/draw").await.ok().json();
+    assert_eq!(images["highlights"]["cheapest"], "acme/draw");
 }
 
 #[tokio::test]
