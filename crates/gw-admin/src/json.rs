@@ -2,6 +2,7 @@
 
 use gw_store::limits::Limits;
 use gw_wire::money::Money;
+use gw_wire::usage::UnitCount;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -16,6 +17,16 @@ impl Serialize for Usd {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let digits = Money::from_femtos(self.0).to_string();
         RawValue::from_string(digits).map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+/// A count of units, written exactly as a JSON number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Count(pub(crate) UnitCount);
+
+impl Serialize for Count {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RawValue::from_string(self.0.to_string()).map_err(serde::ser::Error::custom)?.serialize(serializer)
     }
 }
 

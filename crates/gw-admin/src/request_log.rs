@@ -23,7 +23,7 @@ use self::neighbours::Neighbour;
 pub(crate) use self::search::{FILTERS, RequestSearch};
 use crate::error::not_found;
 use crate::ids::is_request_id;
-use crate::json::{DeletedObject, ListObject, Usd};
+use crate::json::{Count, DeletedObject, ListObject, Usd};
 use crate::query::QueryParams;
 use crate::records::Records;
 use crate::requester::Requester;
@@ -66,7 +66,7 @@ struct RequestObject<'a> {
     reasoning_tokens: u64,
     /// Units other than tokens, by their names.
     #[serde(skip_serializing_if = "Option::is_none")]
-    units: Option<BTreeMap<&'static str, u32>>,
+    units: Option<BTreeMap<&'static str, Count>>,
     /// Whether the gateway estimated the tokens.
     estimated: bool,
     /// Null if a price is unknown.
@@ -190,7 +190,7 @@ impl<'a> RequestObject<'a> {
             cache_write_tokens: tokens.cache_write,
             cache_write_1h_tokens: Some(entry.cache_write_1h).filter(|tokens| *tokens > 0),
             reasoning_tokens: tokens.reasoning,
-            units: entry.units.get().map(|(unit, count)| BTreeMap::from([(unit.name(), count)])),
+            units: entry.units.get().map(|(unit, count)| BTreeMap::from([(unit.name(), Count(count))])),
             estimated: entry.estimated,
             cost_usd: entry.known_cost().map(Usd),
             unpriced: entry.unpriced,

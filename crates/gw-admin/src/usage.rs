@@ -1,7 +1,9 @@
 //! The usage report: sums of the ledger, grouped and filtered, as JSON or CSV.
 
+use std::collections::HashMap;
+
 use gw_engine::error::Error;
-use gw_store::ledger::{Filter, GroupBy, Sums, UsageByName};
+use gw_store::ledger::{Filter, GroupBy, Sums, UnitSums, UsageByName};
 use gw_wire::attribution::Dimension;
 use gw_wire::json::write_str;
 use gw_wire::money::Money;
@@ -57,6 +59,7 @@ struct UsageReport {
     filter: Filter,
     rows: Vec<UsageRow>,
     total: Sums,
+    total_units: UnitSums,
 }
 
 struct UsageRow {
@@ -67,6 +70,8 @@ struct UsageRow {
     /// All names that are not listed.
     is_rest: bool,
     sums: Sums,
+    /// Units other than tokens.
+    units: UnitSums,
 }
 
 /// `GET /admin/v1/usage` at the time `now` (unix seconds).
@@ -102,16 +107,29 @@ pub(crate) async fn report_usage(
     if total.requests == 0 {
         records.check_filter(&filter).await?;
     }
-    let report = UsageReport { group_name, grouping, filter, rows, total };
+    let total_units = added_units(rows.iter().map(|row| &row.units));
+    let report = UsageReport { group_name, grouping, filter, rows, total, total_units };
     Ok(match format {
         ReportFormat::Json => AdminResponse::json_text(report.to_json()),
         ReportFormat::Csv => AdminResponse::csv(report.to_csv()),
     })
 }
 
-/// The rows of a report by name: the names, then the rest of them, then the requests without a name.
+/// The units of all rows together.
+fn added_units<'u>(rows: impl Iterator<Item = &'u UnitSums>) -> UnitSums {
+    let mut total = UnitSums::new();
+    for (unit, count) in rows.flatten() {
+        let sum = total.entry(unit).or_default();
+        *sum = sum.plus(*count);
+    }
+    total
+}
+
+/// The rows of a report by name: the names, then the rest of them, then the requests without a name. The units are not summed up by
+/// name.
 fn rows_by_name(found: UsageByName) -> Vec<UsageRow> {
-    let row = |group, is_rest, sums| UsageRow { group, key_name: None, is_rest, sums };
+    let row =
+        |group, is_rest, sums| UsageRow { group, key_name: None, is_rest, sums, units: UnitSums::new() };
     let listed = found.listed.into_iter().map(|(name, sums)| row(Some(name), false, sums));
     let others = Some(found.others).filter(|sums| sums.requests > 0).map(|sums| row(None, true, sums));
     let unnamed = Some(found.unnamed).filter(|sums| sums.requests > 0).map(|sums| row(None, false, sums));
@@ -132,19 +150,26 @@ fn most_expensive(rows: Vec<UsageRow>, limit: usize) -> Vec<UsageRow> {
         row.sums.cost > least || is_last
     });
     let sums = Sums::of(rest.iter().map(|row| &row.sums));
-    let others = UsageRow { group: None, key_name: None, is_rest: true, sums };
+    let units = added_units(rest.iter().map(|row| &row.units));
+    let others = UsageRow { group: None, key_name: None, is_rest: true, sums, units };
     let others = (!rest.is_empty()).then_some(others);
     listed.into_iter().chain(others).chain(unnamed).collect()
 }
 
 async fn rows(records: &Records, group_by: GroupBy, filter: &Filter) -> Result<Vec<UsageRow>, AdminError> {
     let mut found = records.store.usage(group_by, filter).await?;
+    // The units are summed up without end users, tags and the like.
+    let mut units: HashMap<String, UnitSums> = match filter.names.is_empty() {
+        true => records.store.units(group_by, filter).await?.into_iter().collect(),
+        false => HashMap::new(),
+    };
     if matches!(group_by, GroupBy::Day | GroupBy::Hour) {
         // The group is a time in unix seconds, and the store orders the groups by cost.
         found.sort_by_key(|(group, _)| group.parse::<i64>().unwrap_or_default());
     }
     let names = if group_by == GroupBy::Key { records.key_names().await? } else { Default::default() };
     let row = |(group, sums): (String, Sums)| UsageRow {
+        units: units.remove(&group).unwrap_or_default(),
         key_name: names.get(&group).cloned(),
         group: match group_by {
             GroupBy::Day => {
@@ -213,10 +238,12 @@ impl UsageReport {
             }
             out.push(b',');
             write_sums(&mut out, &row.sums);
+            write_units(&mut out, &row.units);
             out.push(b'}');
         }
         out.extend_from_slice(b"],\"total\":{");
         write_sums(&mut out, &self.total);
+        write_units(&mut out, &self.total_units);
         out.extend_from_slice(b"}}");
         out
     }
@@ -230,6 +257,11 @@ impl UsageReport {
             head.push("other");
         }
         head.extend(columns(&Sums::default()).map(|(name, _)| name));
+        // Most reports have no units.
+        let has_units = !self.total_units.is_empty();
+        if has_units {
+            head.push("units");
+        }
         let mut text = head.join(",");
         text.push_str("\r\n");
         for row in &self.rows {
@@ -244,6 +276,12 @@ impl UsageReport {
             for (_, value) in columns(&row.sums) {
                 text.push(',');
                 text.push_str(&value);
+            }
+            if has_units {
+                let units: Vec<String> =
+                    row.units.iter().map(|(unit, count)| format!("{unit}={count}")).collect();
+                text.push(',');
+                text.push_str(&csv_cell(&units.join(" ")));
             }
             text.push_str("\r\n");
         }
@@ -276,6 +314,17 @@ pub(crate) fn write_text_or_null(out: &mut Vec<u8>, text: Option<&str>) {
     match text {
         Some(text) => write_str(out, text),
         None => out.extend_from_slice(b"null"),
+    }
+}
+
+/// Writes units as a member of a JSON object, if there are some.
+fn write_units(out: &mut Vec<u8>, units: &UnitSums) {
+    for (index, (unit, count)) in units.iter().enumerate() {
+        let begin = if index == 0 { ",\"units\":{" } else { "," };
+        out.extend_from_slice(format!("{begin}\"{unit}\":{count}").as_bytes());
+    }
+    if !units.is_empty() {
+        out.push(b'}');
     }
 }
 

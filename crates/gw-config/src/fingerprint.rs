@@ -97,6 +97,7 @@ fn add(hash: &mut Sha256, node: &Node) {
         Checked::Int(value) | Checked::Time(value) => text(hash, 1, &value.to_string()),
         Checked::Number(value) => text(hash, 2, &value.to_bits().to_string()),
         Checked::Price(price) => text(hash, 3, &price.to_string()),
+        Checked::UnitPrice(price) => text(hash, 3, &price.to_string()),
         Checked::Text(value) => text(hash, 4, value),
         Checked::Choice(value) => text(hash, 4, value),
         Checked::Secret(secret) => text(hash, 5, secret.expose_secret()),

@@ -63,7 +63,7 @@ fn kind(kind_of_value: &Kind) -> Value {
         Kind::Bool => json!({ "type": "boolean" }),
         Kind::Int { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Kind::Number { min, max } => json!({ "type": "number", "minimum": min, "maximum": max }),
-        Kind::Price => json!({ "type": "number", "minimum": 0 }),
+        Kind::Price | Kind::UnitPrice => json!({ "type": "number", "minimum": 0 }),
         Kind::Text(_) | Kind::Path => json!({ "type": "string", "minLength": 1 }),
         Kind::Secret(_) => json!({ "anyOf": [
             { "type": "string", "minLength": 1 },

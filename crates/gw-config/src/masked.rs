@@ -20,6 +20,7 @@ pub(super) fn value(node: &Node) -> Value {
         Checked::Int(value) | Checked::Time(value) => json!(value),
         Checked::Number(value) => json!(value),
         Checked::Price(price) => json!(price.to_string()),
+        Checked::UnitPrice(price) => json!(price.to_string()),
         Checked::Text(text) => json!(text),
         Checked::Choice(word) => json!(word),
         Checked::Path(path) => json!(path.display().to_string()),

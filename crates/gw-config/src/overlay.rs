@@ -105,7 +105,8 @@ fn set(
 
 /// The text of a variable as a TOML value: bare for numbers and switches, quoted for all others.
 fn value<'a>(kind: &Kind, text: &'a str) -> DeValue<'a> {
-    let bare = matches!(kind, Kind::Bool | Kind::Int { .. } | Kind::Number { .. } | Kind::Price);
+    let bare =
+        matches!(kind, Kind::Bool | Kind::Int { .. } | Kind::Number { .. } | Kind::Price | Kind::UnitPrice);
     match DeValue::parse(text.trim()) {
         Ok(value) if bare && !matches!(value.get_ref(), DeValue::Table(_) | DeValue::Array(_)) => {
             value.into_inner()

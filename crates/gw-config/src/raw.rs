@@ -74,7 +74,7 @@ impl RawFile {
             let Some(text) = env(&name) else { continue };
             let value = match key.kind {
                 Kind::Secret(_) => json!(format!("${{{name}}}")),
-                Kind::Bool | Kind::Int { .. } | Kind::Number { .. } | Kind::Price => {
+                Kind::Bool | Kind::Int { .. } | Kind::Number { .. } | Kind::Price | Kind::UnitPrice => {
                     serde_json::from_str(text.trim()).unwrap_or(Value::String(text))
                 }
                 _ => Value::String(text.replace("${", "$${")),

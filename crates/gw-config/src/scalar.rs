@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gw_wire::calendar::day_of_date;
-use gw_wire::money::Price;
+use gw_wire::money::{Price, UnitPrice};
 use toml::de::{DeInteger, DeValue};
 use toml::value::{Datetime, Offset};
 
@@ -72,6 +72,10 @@ pub(super) fn from_value(kind: &Kind, value: &DeValue<'_>) -> Result<Checked, Va
             // The price keeps the digits as written, without a binary float in between.
             Price::parse(&text).map(Checked::Price).map_err(|error| error.to_string().as_str().into())
         }
+        (Kind::UnitPrice, DeValue::Integer(_) | DeValue::Float(_)) => {
+            let text = decimal(value).unwrap_or_default();
+            UnitPrice::parse(&text).map(Checked::UnitPrice).map_err(|error| error.to_string().as_str().into())
+        }
         (Kind::Time, DeValue::Datetime(time)) => {
             unix_seconds(time).map(Checked::Time).ok_or_else(|| expected(kind, "a date or time without one"))
         }
@@ -98,7 +102,10 @@ fn remedy(kind: &Kind, value: &DeValue<'_>) -> Option<String> {
     let hint = match (kind, value) {
         (Kind::Tables(_), DeValue::Table(_)) => "write [[…]] with two brackets on each side",
         (Kind::Table(_), DeValue::Array(_)) => "write […] with one bracket on each side",
-        (Kind::Bool | Kind::Int { .. } | Kind::Number { .. } | Kind::Price, DeValue::String(text)) => {
+        (
+            Kind::Bool | Kind::Int { .. } | Kind::Number { .. } | Kind::Price | Kind::UnitPrice,
+            DeValue::String(text),
+        ) => {
             if text.contains("${") {
                 "a ${…} reference is always text; to set a number or a switch of [server], [timeouts], [store], [redis], [cache] or \
                  [routing] use the variable MODEL_GATEWAY_<SECTION>__<KEY>"

@@ -51,6 +51,8 @@ pub(super) enum Kind {
     },
     /// An exact decimal, not negative.
     Price,
+    /// The price of one unit: an exact decimal, not negative, with up to 15 digits after the point.
+    UnitPrice,
     Text(&'static TextFormat),
     /// A string or `{ file = "path" }` that is never shown.
     Secret(&'static TextFormat),
@@ -202,6 +204,7 @@ impl Kind {
             | Self::Int { .. }
             | Self::Number { .. }
             | Self::Price
+            | Self::UnitPrice
             | Self::Text(_)
             | Self::Secret(_)
             | Self::Path
@@ -220,7 +223,7 @@ impl Kind {
             Self::Bool => "true or false".to_owned(),
             Self::Int { min, max } => format!("a whole number from {min} to {max}"),
             Self::Number { min, max } => format!("a number from {min} to {max}"),
-            Self::Price => "a decimal number, not negative".to_owned(),
+            Self::Price | Self::UnitPrice => "a decimal number, not negative".to_owned(),
             Self::Text(format) => format!("a string: {}", format.shape),
             Self::Secret(format) => format!("a string ({}) or {{ file = \"path\" }}", format.shape),
             Self::Path => "a string: a path, relative to the configuration file".to_owned(),

@@ -12,6 +12,7 @@ mod identity;
 mod keys;
 mod kinds;
 mod models;
+mod prices;
 mod providers;
 mod redis;
 mod responses;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use gw_wire::money::Price;
+use gw_wire::money::{Price, UnitPrice};
 use secrecy::SecretString;
 
 use super::problems::Position;
@@ -17,6 +17,7 @@ pub(super) enum Checked {
     Int(i64),
     Number(f64),
     Price(Price),
+    UnitPrice(UnitPrice),
     Text(String),
     Secret(SecretString),
     Path(PathBuf),

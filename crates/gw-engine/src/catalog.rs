@@ -19,6 +19,7 @@ pub mod query;
 mod shipped;
 #[cfg(test)]
 mod tests;
+mod unit_prices;
 
 use std::sync::{Arc, OnceLock};
 

@@ -8,8 +8,9 @@ pub(crate) mod required_capabilities;
 pub mod trace;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
-use gw_wire::dialects::ClientRequest;
+use gw_wire::dialects::{AnswerForm, ClientRequest};
 use gw_wire::json::View;
 use gw_wire::operation::PlainOperation;
 use gw_wire::request::{
@@ -66,7 +67,7 @@ impl ValidatedRequest {
                 let prompts = u32::try_from(request.prompts.len()).unwrap_or(1);
                 (Shape::Text, request.n.saturating_mul(prompts), request.include_usage)
             }
-            Self::OneShot(_) => (Shape::Text, 0, false),
+            Self::OneShot(request) => (Shape::Text, u32::from(request.wants_stream()), false),
         }
     }
 
@@ -74,7 +75,16 @@ impl ValidatedRequest {
         match self {
             Self::Chat(request) => request.stream,
             Self::Completion(request) => request.stream,
-            Self::OneShot(_) => false,
+            Self::OneShot(request) => request.wants_stream(),
+        }
+    }
+
+    /// Writes the answer of a client that reads another form than a chat's.
+    pub(crate) fn form(&self) -> Option<Arc<dyn AnswerForm>> {
+        match self {
+            Self::Chat(request) => request.client.as_ref().map(|client| Arc::clone(&client.form)),
+            Self::Completion(_) => None,
+            Self::OneShot(request) => request.form(),
         }
     }
 
@@ -88,7 +98,12 @@ impl ValidatedRequest {
 
     /// Whether a model may work for long before its first content. `reasons_unasked` is for a request that says nothing.
     pub(crate) fn may_be_silent(&self, reasons_unasked: bool) -> bool {
-        matches!(self, Self::Chat(request) if request.may_be_silent(reasons_unasked))
+        match self {
+            Self::Chat(request) => request.may_be_silent(reasons_unasked),
+            Self::Completion(_) => false,
+            // An image without partial ones is silent until it is complete.
+            Self::OneShot(request) => request.wants_stream(),
+        }
     }
 
     /// The client's routing options, if the operation has them.
@@ -198,7 +213,11 @@ impl ValidatedRequest {
 
     /// Whether the client asks for an answer with images.
     pub(crate) fn wants_images(&self) -> bool {
-        matches!(self, Self::Chat(request) if request.needs.image_output)
+        match self {
+            Self::Chat(request) => request.needs.image_output,
+            Self::Completion(_) => false,
+            Self::OneShot(request) => request.operation() == PlainOperation::Images,
+        }
     }
 
     /// Whether a string of the request ends in `1h`, the lifetime of a cache write that costs more than others. A text may
@@ -222,7 +241,7 @@ impl ValidatedRequest {
             Self::Completion(request) => {
                 u64::from(request.n.max(request.best_of)).saturating_mul(request.prompts.len() as u64)
             }
-            Self::OneShot(_) => 0,
+            Self::OneShot(request) => request.size(0..request.parts()).answers,
         }
     }
 
@@ -231,7 +250,7 @@ impl ValidatedRequest {
         match self {
             Self::Chat(request) => request.max_tokens,
             Self::Completion(request) => request.max_tokens,
-            Self::OneShot(_) => Some(0),
+            Self::OneShot(request) => Some(request.answer_tokens()),
         }
     }
 }

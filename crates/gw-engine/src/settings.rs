@@ -12,7 +12,7 @@ use gw_wire::money::Price;
 use gw_wire::request::RequestLimits;
 use secrecy::SecretString;
 
-use crate::catalog::prices::ToolPrices;
+use crate::catalog::prices::{ImagePrice, ToolPrices, UnitPrices};
 
 /// `[routing]`.
 #[derive(Clone, Copy, Debug)]
@@ -69,11 +69,18 @@ pub struct PricingSettings {
     pub cache_write_1h_per_m: Option<Price>,
     pub official_audio_input_per_m: Option<Price>,
     pub official_audio_output_per_m: Option<Price>,
+    pub official_image_input_per_m: Option<Price>,
     pub official_image_output_per_m: Option<Price>,
-    /// The fee of one request.
-    pub official_per_query: Option<Price>,
-    /// One search unit of a rerank.
-    pub official_per_search_unit: Option<Price>,
+    pub gateway_audio_input_per_m: Option<Price>,
+    pub gateway_audio_output_per_m: Option<Price>,
+    pub gateway_image_input_per_m: Option<Price>,
+    pub gateway_image_output_per_m: Option<Price>,
+    /// `official_per_…`.
+    pub official_units: UnitPrices,
+    /// `gateway_per_…`.
+    pub gateway_units: UnitPrices,
+    /// The prices of images by size and quality.
+    pub images: Option<Vec<ImagePrice>>,
     pub currency: Option<String>,
     pub tiers: Option<Vec<TierSettings>>,
     pub tools: ToolPrices,

@@ -7,6 +7,7 @@ mod choice;
 mod embed;
 mod example;
 mod faults;
+mod images;
 mod moderation;
 mod rerank;
 mod response;
@@ -83,6 +84,7 @@ impl Demo {
             ("/rerank", "rerank") => rerank::answer(&request),
             ("/score", "rerank") => rerank::scores(&request),
             ("/moderations", "moderation") => moderation::answer(&request),
+            ("/images/generations", "images") => images::answer(&request),
             _ => DemoResponse::error(
                 404,
                 "invalid_request_error",

@@ -3,11 +3,12 @@
 use std::fmt;
 
 use gw_wire::failure::Failure;
+use gw_wire::request::images::{ImagesReply, ImagesRequest};
 use gw_wire::request::moderation::{ModerationReply, ModerationRequest};
 use gw_wire::request::rerank::{RerankReply, RerankRequest};
 use gw_wire::request::score::ScoreRequest;
 
-use crate::adapter::{HttpCall, Target};
+use crate::adapter::{HttpCall, StreamDecoder, Target};
 
 /// The form of a call, where servers of one dialect differ in the URL or in the names of members. Only the surface knows its
 /// meaning; the usual form is 0.
@@ -22,6 +23,8 @@ pub struct Surfaces {
     pub score: Option<Box<dyn Score>>,
     /// The judgement of texts and images.
     pub moderation: Option<Box<dyn Moderation>>,
+    /// The generation of images.
+    pub images: Option<Box<dyn Images>>,
 }
 
 /// The forms in which the servers of a surface get calls. A surface whose servers all get one form leaves out the methods.
@@ -86,6 +89,42 @@ pub trait Moderation: Send + Sync + fmt::Debug {
     /// # Errors
     /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
     fn decode<'a>(&self, body: &'a [u8], inputs: usize) -> Result<ModerationReply<'a>, Failure>;
+}
+
+/// The generation of images.
+pub trait Images: Send + Sync + fmt::Debug {
+    /// The most images of one call.
+    fn most_images(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Checks whether the provider can do all that the request asks for.
+    ///
+    /// # Errors
+    /// What it cannot do, as the end of a sentence about the model.
+    fn check(&self, _: &ImagesRequest) -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    /// Encodes the call for so many images.
+    ///
+    /// # Errors
+    /// The dialect cannot express the request.
+    fn encode(
+        &self,
+        request: &ImagesRequest,
+        images: usize,
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure>;
+
+    /// Reads an answer.
+    ///
+    /// # Errors
+    /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
+    fn decode<'a>(&self, body: &'a [u8]) -> Result<ImagesReply<'a>, Failure>;
+
+    /// The decoder of a stream. A provider without streams answers with a document, which becomes a stream.
+    fn stream(&self, request: &ImagesRequest) -> Box<dyn StreamDecoder>;
 }
 
 impl Surfaces {

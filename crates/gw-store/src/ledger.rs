@@ -18,6 +18,7 @@ mod source;
 mod spending;
 mod sqlite;
 pub(crate) mod trim;
+mod units;
 mod write;
 
 use std::borrow::Cow;
@@ -30,6 +31,7 @@ pub use decision::{Decision, ExcludedModel, RankedModel};
 pub use line::Line;
 pub(crate) use line::{read as read_json, read_prefix};
 pub use spending::Spent;
+pub use units::UnitSums;
 
 use gw_wire::attribution::{Attribution, Dimension};
 use gw_wire::operation::Operation;

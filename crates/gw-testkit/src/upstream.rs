@@ -20,7 +20,7 @@ use crate::certificate::Certificate;
 use crate::wait::{eventually, within};
 
 pub use answer::{Answer, Signal, Step};
-pub use defaults::{chat_body, chat_transcript, default_answer, sse_data};
+pub use defaults::{PIXEL, chat_body, chat_transcript, default_answer, sse_data};
 
 /// A request as it arrived.
 #[derive(Debug)]

@@ -12,6 +12,11 @@ use crate::json::View;
 use crate::reply::{Finish, Image};
 use crate::usage::{BYTES_PER_TOKEN, IMAGE_TOKENS, Usage, text_bytes};
 
+/// The name of an [`Event::Extra`] with a partial image of a stream of images.
+pub const PARTIAL_IMAGE: &str = "image_generation.partial_image";
+/// The name of an [`Event::Extra`] with a complete image of a stream of images.
+pub const COMPLETED_IMAGE: &str = "image_generation.completed";
+
 /// One event of an upstream's stream. It borrows from the upstream's frame, so no chunk is copied.
 #[derive(Debug)]
 pub enum Event<'a> {
@@ -181,6 +186,8 @@ impl Event<'_> {
             }
             // Annotations come from a tool or from the gateway; the model did not generate them.
             Self::Extra { name: "annotations", .. } => 0,
+            // The usage counts images, because the bytes of a file say nothing about its tokens.
+            Self::Extra { name: PARTIAL_IMAGE | COMPLETED_IMAGE, .. } => 0,
             Self::Extra { name: "audio", value, .. } => {
                 (value.get().len() as u64).div_ceil(AUDIO_CHARS_PER_TEXT_BYTE)
             }

@@ -15,6 +15,11 @@ const AMOUNT_DIGITS: usize = 15;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Price(u64);
 
+/// A price of one unit other than a token, in femto-units of its currency. It is finer than a [`Price`], because a pixel costs less
+/// than a nano-dollar.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct UnitPrice(u64);
+
 /// An amount in femto-USD.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Money(i128);
@@ -31,6 +36,9 @@ pub enum PriceError {
     /// More than nine digits before or after the point.
     #[error("a price has at most 9 digits before and 9 after the point")]
     OutOfRange,
+    /// A price of a unit above 1,000, or with more than 15 digits after the point.
+    #[error("a price of a unit is at most 1000 and has at most 15 digits after the point")]
+    UnitOutOfRange,
 }
 
 impl Price {
@@ -54,38 +62,7 @@ impl Price {
     /// # Errors
     /// If the text is not a number, is negative, above 10^9 or finer than 10^-9.
     pub fn parse(text: &str) -> Result<Self, PriceError> {
-        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
-            Some((m, e)) => (m, e.parse::<i32>().map_err(|_| PriceError::Malformed)?),
-            None => (text, 0),
-        };
-        if let Some(rest) = mantissa.strip_prefix('-') {
-            let zero = !rest.is_empty() && rest.bytes().all(|b| b == b'0' || b == b'.');
-            return if zero { Ok(Self::ZERO) } else { Err(PriceError::Negative) };
-        }
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let digits = format!("{whole}{fraction}");
-        if whole.is_empty() || digits.len() > 30 || !digits.bytes().all(|b| b.is_ascii_digit()) {
-            return Err(PriceError::Malformed);
-        }
-        let value: u128 = digits.parse().map_err(|_| PriceError::Malformed)?;
-        let fraction_digits = i32::try_from(fraction.len()).map_err(|_| PriceError::OutOfRange)?;
-        let shift =
-            i32::try_from(PRICE_DIGITS).unwrap_or(9).saturating_sub(fraction_digits).saturating_add(exponent);
-        if value == 0 {
-            return Ok(Self::ZERO);
-        }
-        let power = 10u128.checked_pow(shift.unsigned_abs()).ok_or(PriceError::OutOfRange)?;
-        let nanos = if shift >= 0 {
-            value.checked_mul(power).ok_or(PriceError::OutOfRange)?
-        } else if value.is_multiple_of(power) {
-            value / power
-        } else {
-            return Err(PriceError::OutOfRange);
-        };
-        if nanos > 1_000_000_000_000_000_000 {
-            return Err(PriceError::OutOfRange);
-        }
-        u64::try_from(nanos).map(Self).map_err(|_| PriceError::OutOfRange)
+        parse_decimal::<PRICE_DIGITS>(text).map(Self)
     }
 
     /// A price that a configuration or a catalogue gives as a binary float, read by its shortest decimal spelling.
@@ -109,12 +86,6 @@ impl Price {
         Self(self.0.saturating_mul(2))
     }
 
-    /// The amount itself, for a price of one unit instead of a million tokens.
-    #[must_use]
-    pub fn whole(self) -> Money {
-        self.cost(1_000_000)
-    }
-
     /// The cost of this many tokens.
     #[must_use]
     pub fn cost(self, tokens: u64) -> Money {
@@ -127,6 +98,50 @@ impl Price {
 impl fmt::Display for Price {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_decimal::<PRICE_DIGITS>(f, u128::from(self.0))
+    }
+}
+
+impl UnitPrice {
+    /// From femto-units per unit.
+    #[must_use]
+    pub const fn from_femtos(femtos: u64) -> Self {
+        Self(femtos)
+    }
+
+    /// Parses a plain or exponent decimal (`0.04`, `3.751e-8`).
+    ///
+    /// # Errors
+    /// If the text is not a number, is negative, above 1,000 or finer than 10^-15.
+    pub fn parse(text: &str) -> Result<Self, PriceError> {
+        parse_decimal::<AMOUNT_DIGITS>(text).map(Self).map_err(|error| match error {
+            PriceError::OutOfRange => PriceError::UnitOutOfRange,
+            other => other,
+        })
+    }
+
+    /// This price times a multiplier (1.0 = 10^9 nanos), rounded half up.
+    #[must_use]
+    pub fn times(self, multiplier: Price) -> Self {
+        Self(Price(self.0).times(multiplier).0)
+    }
+
+    /// The cost of one unit.
+    #[must_use]
+    pub fn whole(self) -> Money {
+        Money(self.0.into())
+    }
+
+    /// The cost of so many millionths of a unit, rounded half up to a femto-USD.
+    #[must_use]
+    pub fn cost_of_millionths(self, millionths: u64) -> Money {
+        let product = u128::from(self.0) * u128::from(millionths);
+        Money(i128::try_from((product + 500_000) / 1_000_000).unwrap_or(i128::MAX))
+    }
+}
+
+impl fmt::Display for UnitPrice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write_decimal::<AMOUNT_DIGITS>(f, self.0.into())
     }
 }
 
@@ -206,6 +221,45 @@ impl fmt::Display for Money {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.write_to(f)
     }
+}
+
+/// The largest price, in its smallest units.
+const LARGEST: u128 = 1_000_000_000_000_000_000;
+
+/// Reads a plain or exponent decimal as an integer of `10^-DIGITS`.
+fn parse_decimal<const DIGITS: usize>(text: &str) -> Result<u64, PriceError> {
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((m, e)) => (m, e.parse::<i32>().map_err(|_| PriceError::Malformed)?),
+        None => (text, 0),
+    };
+    if let Some(rest) = mantissa.strip_prefix('-') {
+        let zero = !rest.is_empty() && rest.bytes().all(|b| b == b'0' || b == b'.');
+        return if zero { Ok(0) } else { Err(PriceError::Negative) };
+    }
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    if whole.is_empty() || digits.len() > 30 || !digits.bytes().all(|b| b.is_ascii_digit()) {
+        return Err(PriceError::Malformed);
+    }
+    let value: u128 = digits.parse().map_err(|_| PriceError::Malformed)?;
+    let fraction_digits = i32::try_from(fraction.len()).map_err(|_| PriceError::OutOfRange)?;
+    let shift =
+        i32::try_from(DIGITS).unwrap_or(i32::MAX).saturating_sub(fraction_digits).saturating_add(exponent);
+    if value == 0 {
+        return Ok(0);
+    }
+    let power = 10u128.checked_pow(shift.unsigned_abs()).ok_or(PriceError::OutOfRange)?;
+    let units = if shift >= 0 {
+        value.checked_mul(power).ok_or(PriceError::OutOfRange)?
+    } else if value.is_multiple_of(power) {
+        value / power
+    } else {
+        return Err(PriceError::OutOfRange);
+    };
+    if units > LARGEST {
+        return Err(PriceError::OutOfRange);
+    }
+    u64::try_from(units).map_err(|_| PriceError::OutOfRange)
 }
 
 /// Writes `value / 10^digits` without trailing zeros and without an exponent, as a JSON number.

@@ -27,6 +27,8 @@ pub enum PlainOperation {
     Score,
     /// The judgement of texts and images by categories, such as violence.
     Moderation,
+    /// The generation of images.
+    Images,
 }
 
 /// The facts about an operation.
@@ -150,6 +152,26 @@ const CHECKED_BY_SCORE: [&str; 12] = [
 /// The members that a moderation checks. No other member is forwarded.
 const CHECKED_BY_MODERATION: [&str; 6] = ["cache", "input", "model", "routing", "stream", "user"];
 
+/// The members that a request for images checks. No other member is forwarded.
+const CHECKED_BY_IMAGES: [&str; 16] = [
+    "background",
+    "cache",
+    "model",
+    "moderation",
+    "n",
+    "output_compression",
+    "output_format",
+    "partial_images",
+    "prompt",
+    "quality",
+    "response_format",
+    "routing",
+    "size",
+    "stream",
+    "style",
+    "user",
+];
+
 const RERANK: OperationRow = OperationRow {
     path: "/v1/rerank",
     aliases: &["/rerank", "/v2/rerank"],
@@ -168,8 +190,15 @@ const RERANK: OperationRow = OperationRow {
 
 impl PlainOperation {
     /// All of them.
-    pub const ALL: [Self; 6] =
-        [Self::Chat, Self::Completion, Self::Embeddings, Self::Rerank, Self::Score, Self::Moderation];
+    pub const ALL: [Self; 7] = [
+        Self::Chat,
+        Self::Completion,
+        Self::Embeddings,
+        Self::Rerank,
+        Self::Score,
+        Self::Moderation,
+        Self::Images,
+    ];
 
     /// The facts about the operation.
     #[must_use]
@@ -227,13 +256,27 @@ impl PlainOperation {
                 writes_text: false,
                 ..CHAT
             },
+            Self::Images => &OperationRow {
+                path: "/v1/images/generations",
+                name: "image_generation",
+                surface: "images",
+                semantic_name: "image_generation",
+                cache_name: "image_generation",
+                id_prefix: "img-",
+                prompt_members: &["prompt"],
+                text_members: &["prompt"],
+                checked_members: Some(&CHECKED_BY_IMAGES),
+                category: Some(ModelCategory { name: "image", noun: "an image model" }),
+                writes_text: false,
+                ..CHAT
+            },
         }
     }
 }
 
 impl Operation {
     /// All operations, in the order of the documentation.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Plain(PlainOperation::Chat),
         Self::Responses,
         Self::Messages,
@@ -242,6 +285,7 @@ impl Operation {
         Self::Plain(PlainOperation::Rerank),
         Self::Plain(PlainOperation::Score),
         Self::Plain(PlainOperation::Moderation),
+        Self::Plain(PlainOperation::Images),
     ];
 
     /// The facts about the operation.

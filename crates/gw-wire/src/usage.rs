@@ -1,8 +1,10 @@
 //! Normalised token usage: `prompt` includes cached and cache-write tokens, `completion` includes reasoning.
 
+mod image_form;
 mod units;
 
-pub use units::{Unit, Units};
+pub use image_form::{ImageForm, ImageQuality, ImageSize};
+pub use units::{Unit, UnitCount, Units};
 
 use crate::hosted_tools::HostedCalls;
 
@@ -23,6 +25,8 @@ pub struct Usage {
     pub reasoning: Option<u64>,
     /// Audio tokens of the prompt, when known.
     pub audio_prompt: Option<u32>,
+    /// Image tokens of the prompt, when known.
+    pub image_prompt: Option<u32>,
     /// Audio tokens of the answer, when known.
     pub audio_completion: Option<u32>,
     /// Image tokens of the answer, when known.
@@ -137,6 +141,7 @@ impl Usage {
             cache_write_1h: add_small(self.cache_write_1h, other.cache_write_1h),
             reasoning: add(self.reasoning, other.reasoning),
             audio_prompt: add_small(self.audio_prompt, other.audio_prompt),
+            image_prompt: add_small(self.image_prompt, other.image_prompt),
             audio_completion: add_small(self.audio_completion, other.audio_completion),
             image_completion: add_small(self.image_completion, other.image_completion),
             accepted_prediction: add_small(self.accepted_prediction, other.accepted_prediction),

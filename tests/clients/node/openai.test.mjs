@@ -48,6 +48,18 @@ describe("openai for Node", () => {
     assert.equal(chunks.at(-2).choices[0].finish_reason, "stop");
   });
 
+  it("makes images, complete and as a stream", async () => {
+    const made = await client.images.generate({ model: "demo/images", prompt: "a cat", n: 2, size: "512x256" });
+    assert.equal(made.data.length, 2);
+    assert.ok(Buffer.from(made.data[0].b64_json, "base64").subarray(1, 4).equals(Buffer.from("PNG")));
+    assert.equal(made.usage.total_tokens, made.usage.input_tokens + made.usage.output_tokens);
+    const events = [];
+    const request = { model: "demo/images", prompt: "a cat", stream: true, partial_images: 1 };
+    for await (const event of await client.images.generate(request)) events.push(event);
+    assert.deepEqual(events.map((event) => event.type), ["image_generation.partial_image", "image_generation.completed"]);
+    assert.equal(events[1].usage.input_tokens_details.image_tokens, 0);
+  });
+
   it("moderates texts, with and without a model", async () => {
     const both = await client.moderations.create({ model: "demo/moderation", input: ["peace", "violence"] });
     assert.deepEqual(both.results.map((result) => result.flagged), [false, true]);

@@ -1,6 +1,7 @@
 """OpenAI's own Python SDK, as its users use it: the gateway must look like the service it was written for."""
 
 import asyncio
+import base64
 import json
 import time
 
@@ -169,6 +170,15 @@ def test_embeddings_in_the_default_encoding(client, lenient):
     for ours, theirs in zip(default.data, plain.data):
         assert len(ours.embedding) == 64
         assert ours.embedding == pytest.approx(theirs.embedding, rel=1e-6)
+
+
+def test_images(client):
+    made = client.images.generate(model="demo/images", prompt="a cat", n=2, size="512x256")
+    assert len(made.data) == 2 and base64.b64decode(made.data[0].b64_json)[1:4] == b"PNG"
+    assert made.usage.total_tokens == made.usage.input_tokens + made.usage.output_tokens
+    events = list(client.images.generate(model="demo/images", prompt="a cat", stream=True, partial_images=1))
+    assert [event.type for event in events] == ["image_generation.partial_image", "image_generation.completed"]
+    assert events[1].usage.input_tokens_details.image_tokens == 0
 
 
 def test_the_catalogue(client):

@@ -3,6 +3,7 @@
 from schemathesis import GenerationMode, hook
 
 CHAT, EMBED, RERANK, MODERATION = "demo/chat", "demo/embed", "demo/rerank", "demo/moderation"
+IMAGES = "demo/images"
 
 PAIRS = (("text_1", "text_2"), ("queries", "documents"), ("queries", "items"), ("data_1", "data_2"))
 
@@ -25,10 +26,12 @@ def plain(value):
 def demo_model(path, body, name):
     """The other models of the demo provider fail on purpose, and each is for one kind of request."""
     bare = str(name).removeprefix("demo/").split(":")[0]
-    if not str(name).startswith("demo/") and bare not in ("chat", "embed", "rerank", "moderation") and not bare.startswith("error-"):
+    if not str(name).startswith("demo/") and bare not in ("chat", "embed", "rerank", "moderation", "images") and not bare.startswith("error-"):
         return name
     if path in ("/v1/rerank", "/v1/score"):
         return RERANK
+    if path == "/v1/images/generations":
+        return IMAGES
     if path == "/v1/moderations":
         return MODERATION
     return EMBED if "input" in body and "messages" not in body and "prompt" not in body else CHAT

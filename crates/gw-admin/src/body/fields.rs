@@ -55,7 +55,7 @@ pub(super) fn money(path: &Path<'_>, value: View<'_>) -> Result<u64, Invalid> {
                 clip(&digits)
             ),
         },
-        PriceError::OutOfRange => {
+        PriceError::OutOfRange | PriceError::UnitOutOfRange => {
             invalid_value(path, "expected at most 9 digits before and 9 digits after the point.")
         }
     })

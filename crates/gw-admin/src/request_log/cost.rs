@@ -2,10 +2,11 @@
 
 use gw_engine::Engine;
 use gw_store::ledger::Entry;
-use gw_wire::money::{Money, Price};
+use gw_wire::money::{Price, UnitPrice};
+use gw_wire::usage::Unit;
 use serde::Serialize;
 
-use crate::json::Usd;
+use crate::json::{Count, Usd};
 
 /// The cost of a request. The ledger keeps tokens and the whole cost, and no prices: so the lines are computed from today's prices.
 #[derive(Serialize)]
@@ -39,7 +40,7 @@ struct CostLine {
 #[derive(Serialize)]
 struct UnitLine {
     unit: &'static str,
-    count: u32,
+    count: Count,
     usd_per_unit: Usd,
     cost_usd: Usd,
 }
@@ -56,9 +57,13 @@ pub(super) fn cost(engine: &Engine, entry: &Entry) -> Option<CostObject> {
     let cached = tokens.cached.min(tokens.prompt);
     let written = tokens.cache_write.min(tokens.prompt - cached);
     let hour = entry.cache_write_1h.min(written);
-    let units = entry.units.get().and_then(|(unit, count)| Some((unit, count, rates.per_unit(unit)?)));
-    // A call with priced units needs no price of its tokens.
-    let input = if units.is_some() { rates.input } else { Some(rates.input?) };
+    let units = entry
+        .units
+        .get()
+        .and_then(|(unit, count)| Some((unit, count, prices_in_force.unit_price(entry.units)?)));
+    // A call with priced units or a fee needs no price of its tokens.
+    let has_other = units.is_some() || prices_in_force.units.of(Unit::Query).is_some();
+    let input = if has_other { rates.input } else { Some(rates.input?) };
     let kinds: [(&'static str, u64, Option<Price>); 5] = [
         ("prompt", tokens.prompt - cached - written, input),
         ("cached", cached, rates.cached_input.or(input)),
@@ -67,7 +72,7 @@ pub(super) fn cost(engine: &Engine, entry: &Entry) -> Option<CostObject> {
         ("completion", tokens.completion, rates.output),
     ];
     let mut lines = Vec::with_capacity(kinds.len());
-    let mut served = rates.per_query.map(Price::whole).unwrap_or(Money::ZERO);
+    let mut served = prices_in_force.units.of(Unit::Query).map(UnitPrice::whole).unwrap_or_default();
     for (kind, tokens, price) in kinds {
         let is_main = ["prompt", "completion"].contains(&kind);
         let Some(price) = price else { continue };
@@ -84,9 +89,10 @@ pub(super) fn cost(engine: &Engine, entry: &Entry) -> Option<CostObject> {
         }
     }
     let units = units.map(|(unit, count, price)| {
-        let cost = price.cost(u64::from(count).saturating_mul(1_000_000));
+        let cost = count.cost(price);
         served += cost;
         let usd_per_unit = Usd(price.whole().femtos());
+        let count = Count(count);
         vec![UnitLine { unit: unit.name(), count, usd_per_unit, cost_usd: Usd(cost.femtos()) }]
     });
     let failed = entry.attempts.iter().filter(|attempt| attempt.status != "ok");

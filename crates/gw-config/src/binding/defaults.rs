@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gw_cache::SimilaritySettings;
+use gw_engine::catalog::prices::ImagePrice;
 use gw_engine::payloads::PayloadSettings;
 use gw_engine::response_cache::SemanticSettings;
 use gw_engine::settings::{
@@ -53,6 +54,7 @@ own_defaults!(
     Limits,
     ModelSettings,
     PayloadSettings,
+    ImagePrice,
     PricingSettings,
     RequestLimits,
     RoutingSettings,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gw_engine::settings::Role;
-use gw_wire::money::Price;
+use gw_wire::money::{Price, UnitPrice};
 use secrecy::SecretString;
 
 use super::super::tree::{Checked, Node};
@@ -196,6 +196,28 @@ impl Form<Price> {
             let digits = price.to_string();
             if digits.contains('.') { digits } else { digits + ".0" }
         },
+    };
+}
+
+impl Form<UnitPrice> {
+    /// The price of one unit.
+    pub(crate) const UNIT_PRICE: Self = Self {
+        read: |value| match value {
+            Checked::UnitPrice(price) => Some(*price),
+            _ => None,
+        },
+        write: ToString::to_string,
+    };
+}
+
+impl Form<Option<UnitPrice>> {
+    /// The price of one unit, which may be missing.
+    pub(crate) const OPTIONAL_UNIT_PRICE: Self = Self {
+        read: |value| match value {
+            Checked::UnitPrice(price) => Some(Some(*price)),
+            _ => None,
+        },
+        write: |value| optional(value.as_ref(), ToString::to_string),
     };
 }
 

@@ -1,13 +1,13 @@
 //! `[[models]]`.
 
-use gw_engine::settings::{ModelSettings, PricingSettings, TierSettings};
-use gw_wire::hosted_tools::HostedTool;
+use gw_engine::settings::ModelSettings;
 
-use super::super::binding::{Change, Form, field};
-use super::super::formats::{ANY, CURRENCY, LABEL, MODEL_ID, WORD};
+use super::super::binding::{Form, field};
+use super::super::formats::{ANY, LABEL, MODEL_ID, WORD};
 use super::super::schema::{Kind, Section, Word, key, required_setting, setting, setting_or};
 use super::super::tree::Checked;
 use super::kinds::{PERCENT, TOKENS};
+use super::prices::PRICING;
 use super::timeouts::{OWN_TIMEOUTS, TIMEOUTS};
 
 const CATEGORIES: Kind = Kind::List { of: &Kind::Text(&WORD), min: 0 };
@@ -163,178 +163,6 @@ static MODALITY: Section = Section {
             "The kinds of output that the model makes.",
         ),
     ],
-};
-
-/// The keys of a table with prices per million tokens, with other keys before and after them.
-macro_rules! with_token_prices {
-    ($settings:ty, [$($before:expr),*], [$($after:expr),*]) => {
-        &[
-            $($before,)*
-            setting(
-                "official_input_per_m",
-                Kind::Price,
-                field!($settings, official_input_per_m, Form::OPTIONAL_PRICE),
-                "The provider's price of input.",
-            ),
-            setting(
-                "official_output_per_m",
-                Kind::Price,
-                field!($settings, official_output_per_m, Form::OPTIONAL_PRICE),
-                "The provider's price of output.",
-            ),
-            setting_or(
-                "gateway_input_per_m",
-                Kind::Price,
-                field!($settings, gateway_input_per_m, Form::OPTIONAL_PRICE),
-                "official × `price_multiplier`",
-                "The price of input that is charged.",
-            ),
-            setting_or(
-                "gateway_output_per_m",
-                Kind::Price,
-                field!($settings, gateway_output_per_m, Form::OPTIONAL_PRICE),
-                "official × `price_multiplier`",
-                "The price of output that is charged.",
-            ),
-            setting(
-                "cached_input_per_m",
-                Kind::Price,
-                field!($settings, cached_input_per_m, Form::OPTIONAL_PRICE),
-                "The price of input that the provider read from its cache.",
-            ),
-            setting(
-                "cache_write_per_m",
-                Kind::Price,
-                field!($settings, cache_write_per_m, Form::OPTIONAL_PRICE),
-                "The price of input that the provider wrote to its cache.",
-            ),
-            setting_or(
-                "cache_write_1h_per_m",
-                Kind::Price,
-                field!($settings, cache_write_1h_per_m, Form::OPTIONAL_PRICE),
-                "2 × input",
-                "The price of input that the provider wrote to its cache for an hour.",
-            ),
-            setting(
-                "official_audio_input_per_m",
-                Kind::Price,
-                field!($settings, official_audio_input_per_m, Form::OPTIONAL_PRICE),
-                "The provider's price of audio tokens in a prompt. Without it, a request with such tokens is unpriced.",
-            ),
-            setting(
-                "official_audio_output_per_m",
-                Kind::Price,
-                field!($settings, official_audio_output_per_m, Form::OPTIONAL_PRICE),
-                "The provider's price of audio tokens in an answer. Without it, an answer with such tokens is unpriced.",
-            ),
-            setting(
-                "official_image_output_per_m",
-                Kind::Price,
-                field!($settings, official_image_output_per_m, Form::OPTIONAL_PRICE),
-                "The provider's price of image tokens in an answer. Without it, an answer with such tokens is unpriced.",
-            ),
-            $($after,)*
-        ]
-    };
-}
-
-static PRICING: Section = Section {
-    doc: "Prices per million tokens, as exact decimals.",
-    keys: with_token_prices!(
-        PricingSettings,
-        [],
-        [
-            setting(
-                "official_per_query",
-                Kind::Price,
-                field!(PricingSettings, official_per_query, Form::OPTIONAL_PRICE),
-                "The provider's fee for each request, not for a million tokens."
-            ),
-            setting(
-                "official_per_search_unit",
-                Kind::Price,
-                field!(PricingSettings, official_per_search_unit, Form::OPTIONAL_PRICE),
-                "The provider's price of one search unit: a rerank of up to 100 documents."
-            ),
-            setting_or(
-                "currency",
-                Kind::Text(&CURRENCY),
-                field!(PricingSettings, currency, Form::OPTIONAL_TEXT),
-                "\"USD\"",
-                "The currency of these prices."
-            ),
-            setting(
-                "tiers",
-                Kind::Tables(&TIER),
-                field!(PricingSettings, tiers, Form::OPTIONAL_TABLES),
-                "Other prices for long prompts, rising by `above_input_tokens`.",
-            ),
-            key(
-                "tools",
-                Kind::Table(&TOOLS),
-                "the provider's published prices; a tool without a price is refused",
-                "Prices of one call of the tools that the provider runs itself.",
-            )
-        ]
-    ),
-};
-
-/// The row with the price of one call of a hosted tool.
-macro_rules! price_of {
-    ($tool:expr, $doc:literal $(,)?) => {
-        setting(
-            $tool.price_name(),
-            Kind::Price,
-            &Change {
-                form: Form::PRICE,
-                apply: |pricing: &mut PricingSettings, price| pricing.tools.set($tool, price),
-                default: |_| None,
-            },
-            $doc,
-        )
-    };
-}
-
-static TOOLS: Section = Section {
-    doc: "Prices of tools that the provider runs itself, by the call. They are charged by the calls that the provider counts, \
-          times `price_multiplier`.",
-    keys: &[
-        price_of!(HostedTool::WebSearch, "The provider's price of one web search."),
-        price_of!(HostedTool::WebFetch, "The provider's price of one web page that the model reads.",),
-        price_of!(HostedTool::FileSearch, "The provider's price of one search in stored files."),
-        price_of!(
-            HostedTool::CodeInterpreter,
-            "The provider's price of one container of the code interpreter, with the usual memory.",
-        ),
-        price_of!(
-            HostedTool::CodeRun,
-            "The provider's price of one run of code, if the provider does not bill by the container (xAI).",
-        ),
-        price_of!(
-            HostedTool::SearchAnswer,
-            "The provider's price of an answer with web searches, however many they are (Gemini 2.5).",
-        ),
-        price_of!(
-            HostedTool::SearchLow,
-            "The provider's fee of one request to a model that always searches the web, with a small search context (Perplexity).",
-        ),
-        price_of!(HostedTool::SearchMedium, "The fee with a medium search context."),
-        price_of!(HostedTool::SearchHigh, "The fee with a large search context."),
-    ],
-};
-
-static TIER: Section = Section {
-    doc: "The prices of requests with long prompts.",
-    keys: with_token_prices!(
-        TierSettings,
-        [required_setting(
-            "above_input_tokens",
-            TOKENS,
-            field!(TierSettings, above_input_tokens, Form::INT),
-            "These prices apply to prompts with more tokens than this."
-        )],
-        []
-    ),
 };
 
 static SCORES: Section = Section {

@@ -91,7 +91,7 @@ impl AttemptContext {
     /// The opening of the client's stream. `model` is its model if the upstream reports no other name.
     pub(crate) fn opening(&self, model: String, prompt_tokens: u64) -> Opening {
         let (shape, choices, include_usage) = self.request.stream_form();
-        let form = self.request.client().map(|client| Arc::clone(&client.form));
+        let form = self.request.form();
         let (id, created) = (self.id.clone(), self.created);
         Opening { shape, id, created, model, choices, include_usage, form, prompt_tokens }
     }

@@ -4,11 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_wire::json::{ObjectWriter, write_object};
+use gw_wire::money::UnitPrice;
+use gw_wire::usage::Unit;
 
-use super::entry::quality;
+use super::entry::{compared_prices, quality};
 use super::list::{Visible, not_found, sees};
 use super::model::Model;
 use super::names::Index;
+use super::prices::Prices;
 use super::query::{Query, invalid};
 use crate::error::Result;
 
@@ -65,11 +68,8 @@ fn write_side(side: &mut ObjectWriter<'_>, model: &Model) {
     side.string("name", &model.name);
     side.string("provider", &model.provider);
     side.number_or_null("context_length", model.context_length);
-    let gateway = model.prices.as_ref().map(|prices| prices.gateway).unwrap_or_default();
-    side.object("pricing", |pricing| {
-        pricing.number_or_null("gateway_input_per_m", gateway.input);
-        pricing.number_or_null("gateway_output_per_m", gateway.output);
-    });
+    let nothing = Prices::default();
+    side.object("pricing", |pricing| compared_prices(pricing, model.prices.as_ref().unwrap_or(&nothing)));
     let known = model.performance();
     side.object("performance", |performance| {
         performance.number_or_null("latency_p50_ms", known.latency_p50_ms);
@@ -84,8 +84,22 @@ fn write_highlights(highlights: &mut ObjectWriter<'_>, models: &[&Arc<Model>]) {
     // Prices in different currencies cannot be compared.
     let comparable = currencies.all(|currency| Some(currency) == first);
     let most = |figure: Figure| best(models, figure, |new: &f64, old: &f64| new.total_cmp(old).is_gt());
-    let cheapest =
-        best(models, |model| price(model).filter(|_| comparable).map(|(sum, _)| sum), |new, old| new < old);
+    let has_sums = models.iter().any(|model| price(model).is_some());
+    let unit = Unit::ALL.into_iter().find(|unit| models.iter().any(|model| of_unit(model, *unit).is_some()));
+    let cheapest = match unit.filter(|_| !has_sums) {
+        // Models without prices of tokens are compared by the first unit that has a price.
+        Some(unit) => {
+            let mut currencies = models.iter().filter_map(|model| of_unit(model, unit)).map(|(_, of)| of);
+            let first = currencies.next();
+            let comparable = currencies.all(|currency| Some(currency) == first);
+            let figure = |model| of_unit(model, unit).filter(|_| comparable).map(|(price, _)| price);
+            best(models, figure, |new, old| new < old)
+        }
+        None => {
+            let figure = |model| price(model).filter(|_| comparable).map(|(sum, _)| sum);
+            best(models, figure, |new, old| new < old)
+        }
+    };
     let fastest =
         best(models, |model| model.performance().latency_p50_ms, |new, old| new.total_cmp(old).is_lt());
     highlights.string("cheapest", cheapest);
@@ -103,6 +117,13 @@ type Figure = fn(&Model) -> Option<f64>;
 fn price(model: &Model) -> Option<(u128, &str)> {
     let prices = model.prices.as_ref()?;
     Some((prices.sum()?, &prices.currency))
+}
+
+/// The price of a unit with its currency. Of the prices of images by size and quality, it is the lowest one.
+fn of_unit(model: &Model, unit: Unit) -> Option<(UnitPrice, &str)> {
+    let prices = model.prices.as_ref()?;
+    let rows = prices.images.iter().filter(|_| unit == Unit::Image).filter_map(|row| row.gateway);
+    Some((rows.chain(prices.units.of(unit)).min()?, &prices.currency))
 }
 
 /// The id of the model with the best figure. A missing figure is the worst; of equal ones the first wins.

@@ -6,10 +6,11 @@ use bytes::Bytes;
 
 use super::date::created;
 use super::model::{Dimensions, Model, Performance};
-use super::prices::{Prices, Rates, Tier};
+use super::prices::{ImagePrice, Prices, Rates, Tier};
 use super::shipped::{ShippedPricing, ShippedScores};
 use gw_wire::hosted_tools::HostedTool;
 use gw_wire::json::ObjectWriter;
+use gw_wire::usage::{ImageQuality, Unit};
 
 /// The sources of a shipped entry's facts. An overridden part has no source.
 #[derive(Clone, Copy, Debug, Default)]
@@ -110,6 +111,7 @@ fn prices(object: &mut ObjectWriter<'_>, prices: Option<&Prices>) {
     let nothing = Prices::default();
     let prices = prices.unwrap_or(&nothing);
     rates(object, prices.official, prices.gateway);
+    units(object, prices);
     object.string("currency", &prices.currency);
     if !prices.tiers.is_empty() {
         object.array("tiers", &prices.tiers, |out, tier: &Tier| {
@@ -136,6 +138,11 @@ fn rates(object: &mut ObjectWriter<'_>, official: Rates, gateway: Rates) {
     object.number_or_null("cached_input_per_m", gateway.cached_input);
     known(object, "cache_write_per_m", gateway.cache_write);
     known(object, "cache_write_1h_per_m", gateway.cache_write_1h);
+    media_rates(object, official, gateway);
+}
+
+/// The prices of audio and image tokens.
+fn media_rates(object: &mut ObjectWriter<'_>, official: Rates, gateway: Rates) {
     for (name, price, charged_name, charged) in [
         (
             "official_audio_input_per_m",
@@ -150,22 +157,50 @@ fn rates(object: &mut ObjectWriter<'_>, official: Rates, gateway: Rates) {
             gateway.audio_output,
         ),
         (
+            "official_image_input_per_m",
+            official.image_input,
+            "gateway_image_input_per_m",
+            gateway.image_input,
+        ),
+        (
             "official_image_output_per_m",
             official.image_output,
             "gateway_image_output_per_m",
             gateway.image_output,
         ),
-        ("official_per_query", official.per_query, "gateway_per_query", gateway.per_query),
-        (
-            "official_per_search_unit",
-            official.per_search_unit,
-            "gateway_per_search_unit",
-            gateway.per_search_unit,
-        ),
     ] {
         known(object, name, price);
         known(object, charged_name, charged);
     }
+}
+
+/// The prices of units other than tokens.
+fn units(object: &mut ObjectWriter<'_>, prices: &Prices) {
+    for unit in Unit::ALL {
+        known(object, unit.official_price_name(), prices.official_units.of(unit));
+        known(object, unit.gateway_price_name(), prices.units.of(unit));
+    }
+    if !prices.images.is_empty() {
+        object.array("images", &prices.images, |out, row: &ImagePrice| {
+            let mut object = ObjectWriter::begin(out);
+            object.optional_string("size", row.form.size.map(|size| size.to_string()).as_deref());
+            object.optional_string("quality", row.form.quality.map(ImageQuality::name));
+            known(&mut object, Unit::Image.official_price_name(), row.official);
+            known(&mut object, Unit::Image.gateway_price_name(), row.gateway);
+            object.finish();
+        });
+    }
+}
+
+/// The official and the gateway prices of a model in a comparison. Of tokens of text, those that are charged are never absent.
+pub(super) fn compared_prices(object: &mut ObjectWriter<'_>, prices: &Prices) {
+    object.number_or_null("gateway_input_per_m", prices.gateway.input);
+    object.number_or_null("gateway_output_per_m", prices.gateway.output);
+    known(object, "official_input_per_m", prices.official.input);
+    known(object, "official_output_per_m", prices.official.output);
+    known(object, "cached_input_per_m", prices.gateway.cached_input);
+    media_rates(object, prices.official, prices.gateway);
+    units(object, prices);
 }
 
 /// The `quality_scores` object, in entries and comparisons.

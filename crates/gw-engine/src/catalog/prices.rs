@@ -1,8 +1,10 @@
 //! The prices of one model: official and gateway prices, tiers by prompt length, the cost of a call.
 
 use gw_wire::hosted_tools::{HostedCalls, HostedTool};
-use gw_wire::money::{Money, Price};
-use gw_wire::usage::{Unit, Usage};
+use gw_wire::money::{Money, Price, UnitPrice};
+use gw_wire::usage::{ImageForm, Unit, UnitCount, Units, Usage, small};
+
+pub use super::unit_prices::{ImagePrice, UnitPrices};
 
 /// The prices of a model's units; None = unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,12 +23,10 @@ pub struct Rates {
     pub audio_input: Option<Price>,
     /// Audio tokens of the answer.
     pub audio_output: Option<Price>,
+    /// Image tokens of the prompt.
+    pub image_input: Option<Price>,
     /// Image tokens of the answer.
     pub image_output: Option<Price>,
-    /// The fee of one request, in the currency itself; None = no fee.
-    pub per_query: Option<Price>,
-    /// One search unit of a rerank, in the currency itself.
-    pub per_search_unit: Option<Price>,
 }
 
 /// The charge for the usage of a call.
@@ -79,9 +79,8 @@ impl Rates {
             cache_write_1h: one(self.cache_write_1h, other.cache_write_1h),
             audio_input: one(self.audio_input, other.audio_input),
             audio_output: one(self.audio_output, other.audio_output),
+            image_input: one(self.image_input, other.image_input),
             image_output: one(self.image_output, other.image_output),
-            per_query: one(self.per_query, other.per_query),
-            per_search_unit: one(self.per_search_unit, other.per_search_unit),
         }
     }
 
@@ -105,6 +104,8 @@ impl Rates {
         let written = usage.cache_write.unwrap_or(0).min(prompt - cached);
         let hour = u64::from(usage.cache_write_1h.unwrap_or(0)).min(written);
         let audio_input = u64::from(usage.audio_prompt.unwrap_or(0)).min(prompt - cached - written);
+        let text_input = prompt - cached - written - audio_input;
+        let image_input = u64::from(usage.image_prompt.unwrap_or(0)).min(text_input);
         let completion = usage.completion.min(MAX_TOKENS);
         let audio_output = u64::from(usage.audio_completion.unwrap_or(0)).min(completion);
         let image_output = u64::from(usage.image_completion.unwrap_or(0)).min(completion - audio_output);
@@ -112,35 +113,30 @@ impl Rates {
         // An embedding model generates no tokens, so it needs no price for them. Its input has a price even if it is empty.
         let mut charge = Charge { known: Money::ZERO, is_complete: input.is_some() };
         // Tokens of another kind are rarely cheaper than text, so the price of text gives the least cost.
-        charge.add(prompt - cached - written - audio_input, || input, None);
+        charge.add(text_input - image_input, || input, None);
         charge.add(cached, || self.cached_input.or(input), None);
         charge.add(written - hour, || self.cache_write.or(input), None);
         charge.add(hour, || self.hour_write(), None);
         charge.add(audio_input, || self.audio_input, input);
+        charge.add(image_input, || self.image_input, input);
         charge.add(completion - audio_output - image_output, || output, None);
         charge.add(audio_output, || self.audio_output, output);
         charge.add(image_output, || self.image_output, output);
-        if let Some(fee) = self.per_query {
-            charge.known += fee.whole();
-        }
-        if let Some((unit, count)) = usage.units.get() {
-            self.charge_units(&mut charge, unit, count);
-        }
         charge
     }
 
-    /// Adds units other than tokens. Such a call is charged by its units, its tokens or its fee, whichever have a price.
-    fn charge_units(&self, charge: &mut Charge, unit: Unit, count: u32) {
-        let price = self.per_unit(unit);
-        charge.known += price.unwrap_or_default().cost(u64::from(count) * MILLION);
-        charge.is_complete = price.or(self.input).or(self.per_query).is_some();
+    /// Whether text and images have no price by the token.
+    fn lacks_token_prices(&self) -> bool {
+        self.input.is_none() && self.output.is_none() && self.image_output.is_none()
     }
 
-    /// The price of one unit.
-    #[must_use]
-    pub fn per_unit(&self, unit: Unit) -> Option<Price> {
+    /// Whether the tokens that the upstream reported tell the cost of the work that the units measure.
+    fn measures(&self, unit: Unit, usage: &Usage) -> bool {
         match unit {
-            Unit::Search => self.per_search_unit,
+            Unit::Image => self.image_output.is_some() && usage.image_completion.is_some_and(|made| made > 0),
+            Unit::Second => !usage.estimated && usage.total() > 0,
+            Unit::Character => !usage.estimated && usage.completion > 0,
+            Unit::Query | Unit::Search | Unit::Page | Unit::Pixel => false,
         }
     }
 }
@@ -237,6 +233,12 @@ pub struct Prices {
     pub gateway: Rates,
     /// In the order of their bounds.
     pub tiers: Vec<Tier>,
+    /// The provider's own prices of units other than tokens.
+    pub official_units: UnitPrices,
+    /// The prices of units that are shown and charged.
+    pub units: UnitPrices,
+    /// The prices of images by size and quality.
+    pub images: Vec<ImagePrice>,
     /// The prices of hosted tools that are shown and charged.
     pub tools: ToolPrices,
     /// Three-letter code.
@@ -264,8 +266,63 @@ impl Prices {
             return Charge::default();
         }
         let mut charge = self.rates(usage.prompt).charge(usage);
+        if !usage.units.is_none() || self.units.of(Unit::Query).is_some() {
+            charge = self.with_units(charge, usage);
+        }
         charge.is_complete &= !usage.has_unpriced;
         if usage.hosted.is_none() { charge } else { charge.plus(self.tools.charge(&usage.hosted)) }
+    }
+
+    /// The charge of a call with a fee or with units other than tokens. The work that the units measure is charged once: by the tokens
+    /// that the upstream reported, or else by the units. A rerank is charged by its units, its tokens or its fee, whichever have a price.
+    fn with_units(&self, tokens: Charge, usage: &Usage) -> Charge {
+        let rates = self.rates(usage.prompt);
+        let fee = self.units.of(Unit::Query);
+        let is_fee_only = fee.is_some() && rates.lacks_token_prices();
+        let mut charge = match usage.units.get() {
+            None => Charge { is_complete: tokens.is_complete || is_fee_only, ..tokens },
+            Some((unit, _)) if tokens.is_complete && rates.measures(unit, usage) => tokens,
+            Some((Unit::Search, _)) => {
+                let cost = self.cost_of_units(usage.units);
+                let is_complete = cost.is_some() || rates.input.is_some() || fee.is_some();
+                Charge { known: tokens.known + cost.unwrap_or_default(), is_complete }
+            }
+            Some((unit, _)) => match self.cost_of_units(usage.units) {
+                Some(cost) => {
+                    Charge { known: rates.charge(&text_beside(unit, usage)).known + cost, is_complete: true }
+                }
+                None => Charge { is_complete: is_fee_only, ..tokens },
+            },
+        };
+        charge.known += fee.map(UnitPrice::whole).unwrap_or_default();
+        charge
+    }
+
+    /// The cost of units by their price; None if it is unknown.
+    fn cost_of_units(&self, units: Units) -> Option<Money> {
+        let (unit, count) = units.get()?;
+        if let Some(price) = self.unit_price(units) {
+            return Some(count.cost(price));
+        }
+        let (pixel, size) = (self.units.of(Unit::Pixel)?, units.form().size?);
+        (unit == Unit::Image).then_some(())?;
+        Some(UnitCount::whole(count.floor().saturating_mul(size.pixels()?)).cost(pixel))
+    }
+
+    /// The price of one of these units. An image has that of the row with the most of its size and quality.
+    #[must_use]
+    pub fn unit_price(&self, units: Units) -> Option<UnitPrice> {
+        let (unit, _) = units.get()?;
+        let fitting = self.images.iter().filter(|row| unit == Unit::Image && row.form.covers(units.form()));
+        // Of equally precise rows, the first one counts.
+        let row = fitting.rev().max_by_key(|row| row.form.precision());
+        row.and_then(|row| row.gateway).or_else(|| self.units.of(unit))
+    }
+
+    /// The forms that images may have of which this much is known before they are made.
+    pub fn possible_forms(&self, known: ImageForm) -> impl Iterator<Item = ImageForm> + '_ {
+        let may_be = self.images.iter().filter(move |row| row.form.may_be(known));
+        may_be.map(move |row| row.form.or(known))
     }
 
     /// The cost of a call in USD; None if a needed price is unknown or not in USD.
@@ -285,6 +342,19 @@ impl Prices {
     #[must_use]
     pub fn sum(&self) -> Option<u128> {
         Some(u128::from(self.gateway.input?.nanos()) + u128::from(self.gateway.output?.nanos()))
+    }
+}
+
+/// The text of a prompt, whose tokens are charged beside units that measure all other work.
+fn text_beside(unit: Unit, usage: &Usage) -> Usage {
+    let audio = u64::from(usage.audio_prompt.unwrap_or(0));
+    let images = if unit == Unit::Image { usage.image_prompt } else { None };
+    let prompt = usage.prompt.saturating_sub(audio);
+    Usage {
+        prompt,
+        cached: usage.cached,
+        image_prompt: images.map(|images| images.min(small(prompt))),
+        ..Usage::default()
     }
 }
 

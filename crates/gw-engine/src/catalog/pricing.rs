@@ -2,7 +2,7 @@
 
 use gw_wire::money::{Price, PriceError};
 
-use super::prices::{Prices, Rates, Tier, ToolPrices};
+use super::prices::{ImagePrice, Prices, Rates, Tier, ToolPrices, UnitPrices};
 use super::shipped::ShippedPricing;
 use crate::settings::{PricingSettings, TierSettings};
 
@@ -13,6 +13,9 @@ pub(super) struct PriceDraft {
     /// Gateway prices that the operator set. The multiplier does not change them.
     outright: Rates,
     tiers: Vec<TierDraft>,
+    official_units: UnitPrices,
+    outright_units: UnitPrices,
+    images: Vec<ImagePrice>,
     /// The provider's own prices of hosted tools.
     tools: ToolPrices,
     currency: Option<String>,
@@ -36,6 +39,13 @@ impl PriceDraft {
             official: pricing.rates()?,
             outright: Rates::default(),
             tiers: pricing.tiers.iter().map(tier).collect::<Result<_, PriceError>>()?,
+            official_units: pricing.units()?,
+            outright_units: UnitPrices::default(),
+            images: pricing
+                .images
+                .iter()
+                .map(super::shipped::ShippedImage::price)
+                .collect::<Result<_, _>>()?,
             tools: pricing.tools.prices()?,
             currency: pricing.currency.as_deref().map(str::to_owned),
         })
@@ -51,12 +61,26 @@ impl PriceDraft {
             cache_write_1h: set.cache_write_1h_per_m,
             audio_input: set.official_audio_input_per_m,
             audio_output: set.official_audio_output_per_m,
+            image_input: set.official_image_input_per_m,
             image_output: set.official_image_output_per_m,
-            per_query: set.official_per_query,
-            per_search_unit: set.official_per_search_unit,
         };
         self.official = official.or(self.official);
-        self.outright = outright(set.gateway_input_per_m, set.gateway_output_per_m).or(self.outright);
+        // `cached_input_per_m` and the prices of cache writes are the provider's, as in the shipped catalogue.
+        let outright = Rates {
+            input: set.gateway_input_per_m,
+            output: set.gateway_output_per_m,
+            audio_input: set.gateway_audio_input_per_m,
+            audio_output: set.gateway_audio_output_per_m,
+            image_input: set.gateway_image_input_per_m,
+            image_output: set.gateway_image_output_per_m,
+            ..Rates::default()
+        };
+        self.outright = outright.or(self.outright);
+        self.official_units = set.official_units.or(self.official_units);
+        self.outright_units = set.gateway_units.or(self.outright_units);
+        if let Some(images) = &set.images {
+            self.images = images.clone();
+        }
         if let Some(tiers) = &set.tiers {
             self.tiers = tiers.iter().map(TierDraft::from).collect();
         }
@@ -87,10 +111,16 @@ impl PriceDraft {
             tiers.push(Tier { above_input_tokens: tier.above, official: below.0, gateway: below.1 });
         }
         let tools = self.tools.times(multiplier);
-        if gateway.is_empty() && tiers.is_empty() && tools.is_empty() {
+        let units = self.outright_units.or(self.official_units.times(multiplier));
+        for row in &mut self.images {
+            row.gateway = row.gateway.or_else(|| row.official.map(|price| price.times(multiplier)));
+        }
+        let has_tokens = !gateway.is_empty() || !tiers.is_empty() || !tools.is_empty();
+        if !has_tokens && units.is_empty() && self.images.is_empty() {
             return Ok(None);
         }
-        Ok(Some(Prices { official: self.official, gateway, tiers, tools, currency }))
+        let Self { official, official_units, images, .. } = self;
+        Ok(Some(Prices { official, gateway, tiers, official_units, units, images, tools, currency }))
     }
 }
 
@@ -104,20 +134,13 @@ impl From<&TierSettings> for TierDraft {
             cache_write_1h: set.cache_write_1h_per_m,
             audio_input: set.official_audio_input_per_m,
             audio_output: set.official_audio_output_per_m,
+            image_input: None,
             image_output: set.official_image_output_per_m,
-            // These do not depend on the length of the prompt.
-            per_query: None,
-            per_search_unit: None,
         };
-        let outright = outright(set.gateway_input_per_m, set.gateway_output_per_m);
+        let outright =
+            Rates { input: set.gateway_input_per_m, output: set.gateway_output_per_m, ..Rates::default() };
         Self { above: set.above_input_tokens, official, outright }
     }
-}
-
-/// Operators can set only these two as gateway prices. `cached_input_per_m` is the provider's price, as in the shipped
-/// catalogue.
-fn outright(input: Option<Price>, output: Option<Price>) -> Rates {
-    Rates { input, output, ..Rates::default() }
 }
 
 #[cfg(test)]

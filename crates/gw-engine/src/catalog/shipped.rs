@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use gw_wire::hosted_tools::HostedTool;
-use gw_wire::money::{Price, PriceError};
+use gw_wire::money::{Price, PriceError, UnitPrice};
+use gw_wire::usage::{ImageForm, Unit};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::prices::{Rates, ToolPrices};
+use super::prices::{ImagePrice, Rates, ToolPrices, UnitPrices};
 
 /// One entry. Unknown members are skipped.
 #[derive(Debug, Deserialize)]
@@ -69,9 +70,29 @@ pub(super) struct ShippedPricing<'a> {
     #[serde(borrow)]
     cache_write_1h_per_m: Digits<'a>,
     #[serde(borrow)]
-    image_output_per_m: Digits<'a>,
+    official_audio_input_per_m: Digits<'a>,
+    #[serde(borrow)]
+    official_audio_output_per_m: Digits<'a>,
+    #[serde(borrow)]
+    official_image_input_per_m: Digits<'a>,
+    #[serde(borrow, alias = "image_output_per_m")]
+    official_image_output_per_m: Digits<'a>,
+    #[serde(borrow)]
+    official_per_query: Digits<'a>,
     #[serde(borrow)]
     official_per_search_unit: Digits<'a>,
+    #[serde(borrow)]
+    official_per_image: Digits<'a>,
+    #[serde(borrow)]
+    official_per_second: Digits<'a>,
+    #[serde(borrow)]
+    official_per_character: Digits<'a>,
+    #[serde(borrow)]
+    official_per_page: Digits<'a>,
+    #[serde(borrow)]
+    official_per_pixel: Digits<'a>,
+    #[serde(borrow, default)]
+    pub(super) images: Vec<ShippedImage<'a>>,
     #[serde(borrow, default)]
     pub(super) tiers: Vec<ShippedTier<'a>>,
     #[serde(borrow, default)]
@@ -84,6 +105,28 @@ pub(super) struct ShippedPricing<'a> {
     pub(super) as_of: Option<Cow<'a, str>>,
     #[serde(borrow)]
     pub(super) note: Option<Cow<'a, str>>,
+}
+
+/// The price of images of one size and quality; a missing one is any.
+#[derive(Debug, Deserialize)]
+pub(super) struct ShippedImage<'a> {
+    #[serde(borrow)]
+    size: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    quality: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    official_per_image: Digits<'a>,
+}
+
+impl ShippedImage<'_> {
+    /// The provider's own price.
+    pub(super) fn price(&self) -> Result<ImagePrice, PriceError> {
+        let form = ImageForm::of(self.size.as_deref(), self.quality.as_deref());
+        let is_known =
+            self.size.is_some() == form.size.is_some() && self.quality.is_some() == form.quality.is_some();
+        let official = unit_price(self.official_per_image)?.filter(|_| is_known);
+        Ok(ImagePrice { form, official: Some(official.ok_or(PriceError::Malformed)?), gateway: None })
+    }
 }
 
 /// Prices of one call of each hosted tool.
@@ -159,10 +202,31 @@ impl ShippedPricing<'_> {
             cached_input: price(self.cached_input_per_m)?,
             cache_write: price(self.cache_write_per_m)?,
             cache_write_1h: price(self.cache_write_1h_per_m)?,
-            image_output: price(self.image_output_per_m)?,
-            per_search_unit: price(self.official_per_search_unit)?,
-            ..Rates::default()
+            audio_input: price(self.official_audio_input_per_m)?,
+            audio_output: price(self.official_audio_output_per_m)?,
+            image_input: price(self.official_image_input_per_m)?,
+            image_output: price(self.official_image_output_per_m)?,
         })
+    }
+
+    fn unit_digits(&self, unit: Unit) -> Digits<'_> {
+        match unit {
+            Unit::Query => self.official_per_query,
+            Unit::Search => self.official_per_search_unit,
+            Unit::Image => self.official_per_image,
+            Unit::Second => self.official_per_second,
+            Unit::Character => self.official_per_character,
+            Unit::Page => self.official_per_page,
+            Unit::Pixel => self.official_per_pixel,
+        }
+    }
+
+    /// The provider's own prices of units other than tokens.
+    pub(super) fn units(&self) -> Result<UnitPrices, PriceError> {
+        for unit in Unit::ALL {
+            unit_price(self.unit_digits(unit))?;
+        }
+        Ok(UnitPrices::of_each(|unit| unit_price(self.unit_digits(unit)).ok().flatten()))
     }
 }
 
@@ -183,6 +247,10 @@ impl ShippedTier<'_> {
 
 fn price(digits: Digits<'_>) -> Result<Option<Price>, PriceError> {
     digits.map(|digits| Price::parse(digits.get())).transpose()
+}
+
+fn unit_price(digits: Digits<'_>) -> Result<Option<UnitPrice>, PriceError> {
+    digits.map(|digits| UnitPrice::parse(digits.get())).transpose()
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize)]

@@ -149,12 +149,13 @@ impl CallSize {
 }
 
 impl ValidatedRequest {
-    /// The sub-requests for a candidate. A one-shot request is divided into batches instead.
+    /// The sub-requests for a candidate. A one-shot request without a stream is divided into batches instead.
     pub(crate) fn parts(&self, candidate: &Candidate) -> Vec<SubRequest> {
         let can = candidate.provider.adapter().capabilities();
         match self {
             Self::Chat(request) => fan_out::parts(&can, request.n, 1),
             Self::Completion(request) => fan_out::parts(&can, request.n, request.prompts.len()),
+            Self::OneShot(_) if self.wants_stream() => fan_out::parts(&can, 1, 1),
             Self::OneShot(_) => Vec::new(),
         }
     }
@@ -419,8 +420,8 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
 
 /// The size of the upstream call for some parts of a one-shot request.
 pub(crate) fn batch_size(request: &dyn OneShot, parts: Range<usize>) -> CallSize {
-    let OneShotSize { prompt_tokens, inputs, units, most } = request.size(parts);
-    CallSize { prompt_tokens, prompts: inputs, units, most, ..CallSize::default() }
+    let OneShotSize { prompt_tokens, inputs, answers, units, most } = request.size(parts);
+    CallSize { prompt_tokens, prompts: inputs, answers, units, most, ..CallSize::default() }
 }
 
 /// Divides the parts of a one-shot request into batches that the provider accepts.

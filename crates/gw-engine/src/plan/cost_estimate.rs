@@ -96,7 +96,10 @@ pub(crate) fn likely_cost(request: &ValidatedRequest, candidate: &Candidate) -> 
     let longest = model.max_output_tokens.unwrap_or(UNBOUNDED_ANSWER_TOKENS).min(UNBOUNDED_ANSWER_TOKENS);
     let completion = request.answers().saturating_mul(request.max_tokens().unwrap_or(longest));
     let prompt = request.prompt_tokens(candidate);
-    model.cost(&Usage { prompt, completion, units: units(request, candidate), ..Usage::default() })
+    let is_drawn = !request.writes_text() && request.wants_images();
+    let image_completion = is_drawn.then(|| small(completion));
+    let units = units(request, candidate);
+    model.cost(&Usage { prompt, completion, image_completion, units, ..Usage::default() })
 }
 
 /// The units other than tokens of all calls to a candidate.
@@ -110,7 +113,7 @@ fn units(request: &ValidatedRequest, candidate: &Candidate) -> Units {
 
 /// Whether every price that the request surely needs at a candidate is known.
 pub(crate) fn is_priced(request: &ValidatedRequest, candidate: &Candidate) -> bool {
-    let completion = if request.writes_text() { 2 } else { 0 };
+    let completion = if request.writes_text() { 2 } else { u64::from(request.wants_images()) };
     let usage = Usage {
         prompt: 2,
         completion,
@@ -245,6 +248,10 @@ impl CostlyTokens {
         let (rates, answer) = (prices.rates(text.prompt), Some(small(text.completion)));
         let cost = |usage: &Usage| {
             let mut most = prices.charge(usage).known;
+            for form in prices.possible_forms(text.units.form()) {
+                let units = text.units.with_form(form);
+                most = most.max(prices.charge(&Usage { units, ..*usage }).known);
+            }
             if rates.image_output.is_some() {
                 // A model that makes images may make nothing else.
                 let drawn = Usage { image_completion: answer, ..*usage };

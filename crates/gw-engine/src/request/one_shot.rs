@@ -1,14 +1,18 @@
-//! A one-shot request: one JSON request, one JSON answer, no generated text and no stream. A surface of this kind implements
+//! A one-shot request: one JSON request, one JSON answer and no generated text. A surface may have a stream, too. A surface of this kind implements
 //! [`OneShot`], and everything else treats all of them alike.
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_providers::adapter::{HttpCall, Target};
+use gw_providers::adapter::{HttpCall, StreamDecoder, Target};
 use gw_providers::provider::Provider;
 use gw_providers::surfaces::{CallForm, CallForms};
-use gw_wire::failure::Failure;
+use gw_wire::dialects::AnswerForm;
+use gw_wire::event::Event;
+use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::money::Money;
 use gw_wire::operation::PlainOperation;
 use gw_wire::request::{Body, EmbeddingsRequest, GuardedMember, References, Routing};
 use gw_wire::usage::{Units, Usage};
@@ -45,6 +49,8 @@ pub(crate) struct OneShotSize {
     pub(crate) prompt_tokens: u64,
     /// How many inputs it has.
     pub(crate) inputs: u64,
+    /// How many answers with tokens of their own it has.
+    pub(crate) answers: u64,
     /// Its units other than tokens.
     pub(crate) units: Units,
     /// The most units and tokens that its provider may count. Budgets set the units aside. None: the model's limits are the bound.
@@ -79,6 +85,9 @@ pub(crate) trait OneShotAnswers {
 
     /// The usage of all answers, which the client is told.
     fn usage(&self) -> Usage;
+
+    /// The cost of all answers; None = a price is unknown.
+    fn cost(&self) -> Option<Money>;
 }
 
 /// A validated one-shot request.
@@ -104,6 +113,11 @@ pub(crate) trait OneShot: fmt::Debug + Send + Sync {
 
     /// The size of the call for these parts.
     fn size(&self, parts: Range<usize>) -> OneShotSize;
+
+    /// The most tokens of one answer.
+    fn answer_tokens(&self) -> u64 {
+        0
+    }
 
     /// Checks the capabilities that a model of its category may lack.
     ///
@@ -142,6 +156,29 @@ pub(crate) trait OneShot: fmt::Debug + Send + Sync {
     /// # Errors
     /// An answer cannot be read.
     fn write(&self, provider: &Provider, answers: &mut dyn OneShotAnswers) -> Result<Bytes, Failure>;
+
+    /// Whether the client wants a stream.
+    fn wants_stream(&self) -> bool {
+        false
+    }
+
+    /// Writes the stream that the client gets.
+    fn form(&self) -> Option<Arc<dyn AnswerForm>> {
+        None
+    }
+
+    /// The decoder of the provider's stream.
+    fn decoder(&self, _: &Provider) -> Option<Box<dyn StreamDecoder>> {
+        None
+    }
+
+    /// Plays a complete answer as the events of a stream.
+    ///
+    /// # Errors
+    /// The answer cannot be read.
+    fn replay(&self, _: &Provider, _: &[u8], _: &mut dyn FnMut(Event<'_>)) -> Result<(), Failure> {
+        Err(Failure::new(FailureKind::InvalidResponse, "The upstream's answer is not a stream."))
+    }
 
     /// The request, if it asks for embeddings. The response cache keeps each of its vectors by itself.
     fn embeddings(&self) -> Option<&EmbeddingsRequest> {

@@ -1,6 +1,7 @@
 //! The parsing of the bodies that need no translation.
 
 pub(crate) mod embeddings;
+mod images;
 mod moderation;
 mod rerank;
 mod score;
@@ -8,7 +9,8 @@ mod score;
 use bytes::Bytes;
 use gw_wire::operation::PlainOperation;
 use gw_wire::request::{
-    RequestLimits, chat, completion, parse_embeddings, parse_moderation, parse_rerank, parse_score,
+    RequestLimits, chat, completion, parse_embeddings, parse_images, parse_moderation, parse_rerank,
+    parse_score,
 };
 
 use crate::error::Result;
@@ -33,6 +35,7 @@ pub(crate) fn parse(
         PlainOperation::Rerank => one_shot(parse_rerank(body, limits)?),
         PlainOperation::Score => one_shot(parse_score(body, limits)?),
         PlainOperation::Moderation => one_shot(parse_moderation(body, limits)?),
+        PlainOperation::Images => one_shot(parse_images(body, limits)?),
     })
 }
 

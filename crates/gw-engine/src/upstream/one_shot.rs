@@ -7,6 +7,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use gw_providers::provider::Provider;
 use gw_providers::surfaces::{CallForm, CallForms};
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 
 use crate::call::Call;
@@ -102,6 +103,10 @@ impl OneShotAnswers for Batches<'_> {
 
     fn usage(&self) -> Usage {
         self.calls.of(self.attempt).usage
+    }
+
+    fn cost(&self) -> Option<Money> {
+        self.calls.of(self.attempt).known_cost()
     }
 }
 

@@ -14,7 +14,7 @@ use gw_routing::metrics::InFlight;
 use gw_wire::dialects::AnswerEncoder;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::stream::{Normaliser, Opening, Shape};
+use gw_wire::stream::{Normaliser, Opening};
 use gw_wire::usage::{BYTES_PER_TOKEN, PromptWork};
 
 use crate::call::Call;
@@ -25,6 +25,7 @@ use crate::clock;
 use crate::cpu_pool::{is_heavy, offload, offload_if};
 use crate::event_memory::{Full, HalfEvent, SMALL_EVENT};
 use crate::plan::candidate::Candidate;
+use crate::request::ValidatedRequest;
 use crate::request::fan_out::SubRequest;
 use crate::upstream::merge::{ReadStep, StreamUsage, SubStream, UpstreamSource};
 use crate::upstream::replay::{replay_chat, replay_text};
@@ -242,7 +243,6 @@ pub(crate) async fn open(
     };
     let opening =
         context.opening(candidate.model.upstream_model.to_string(), context.request.prompt_tokens(candidate));
-    let is_chat = opening.shape == Shape::Chat;
     let mut stream = UpstreamStream {
         candidate: candidate.clone(),
         attempt,
@@ -263,7 +263,7 @@ pub(crate) async fn open(
     if let [only] = opened.as_slice() {
         stream.call = Some(only.call);
     }
-    stream.warnings = begin(context, &mut stream, opened, is_chat, &clocks).await?;
+    stream.warnings = begin(context, &mut stream, opened, &clocks).await?;
     let limits = FirstTokenLimits { idle: first_token_by, working: context.deadline(&clocks).into() };
     let read = read_to_first_content(&mut stream, limits, &context.upstream_calls).await;
     if let Err(failure) = read {
@@ -305,12 +305,12 @@ async fn begin(
     context: &AttemptContext,
     stream: &mut UpstreamStream,
     mut opened: Vec<OpenedCall>,
-    is_chat: bool,
     clocks: &Timeouts,
 ) -> Result<Vec<Cow<'static, str>>, Failure> {
     let candidate = stream.candidate.clone();
     let adapter = candidate.provider.adapter();
-    let decoder = |reading: &Reading| adapter.stream(reading);
+    let own = || context.request.one_shot()?.decoder(&candidate.provider);
+    let decoder = |reading: &Reading| own().unwrap_or_else(|| adapter.stream(reading));
     let is_json = |opened: &OpenedCall| {
         let kind = opened.response.headers.get(http::header::CONTENT_TYPE);
         kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
@@ -326,7 +326,7 @@ async fn begin(
             // Some upstreams answer a streamed request with a document: an error, or the complete answer.
             let (body, _permit) = context.collect(only.response.body, clocks, Some(SMALL_EVENT)).await?;
             let read = || {
-                replay(stream, &candidate, is_chat, &body, &only.reading)
+                replay(stream, &context.request, &body, &only.reading)
                     .or_else(|failure| play_stream(stream, decoder(&only.reading), &body, failure))
             };
             offload_if(is_heavy(&body), read)
@@ -456,18 +456,19 @@ fn play_stream(
 /// Converts a complete answer into the events of a stream.
 fn replay(
     stream: &mut UpstreamStream,
-    candidate: &Candidate,
-    is_chat: bool,
+    request: &ValidatedRequest,
     body: &Bytes,
     reading: &Reading,
 ) -> Result<(), Failure> {
+    let UpstreamStream { candidate, normaliser, output, .. } = stream;
     let adapter = candidate.provider.adapter();
-    let UpstreamStream { normaliser, output, .. } = stream;
     let mut play = |event: Event<'_>| normaliser.accept(event, output);
-    if is_chat {
-        replay_chat(adapter.decode_chat(body, reading)?, &mut play);
-    } else {
-        replay_text(adapter.decode_completion(body, reading)?, &mut play);
+    match request {
+        ValidatedRequest::Chat(_) => replay_chat(adapter.decode_chat(body, reading)?, &mut play),
+        ValidatedRequest::Completion(_) => {
+            replay_text(adapter.decode_completion(body, reading)?, &mut play);
+        }
+        ValidatedRequest::OneShot(request) => request.replay(&candidate.provider, body, &mut play)?,
     }
     Ok(())
 }

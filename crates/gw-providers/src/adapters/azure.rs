@@ -24,29 +24,37 @@ use gw_wire::failure::Failure;
 use gw_wire::percent;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::encode::EncodeOptions;
+use gw_wire::request::images::{ImagesReply, ImagesRequest};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 
 use self::options::{AzureAuth, AzureOptions};
-use super::openai::{OpenAi, limit_name};
+use super::openai::{self, OpenAi, limit_name};
 use crate::adapter::{
     Adapter, Built, ChoiceRange, DialectTraits, Encoded, HttpCall, Reading, Scheme, Signer, StreamDecoder,
     Target,
 };
 use crate::presets::Quirks;
 use crate::settings::{ProviderSettings, SettingsError};
+use crate::surfaces::{Images, Surfaces};
 
 /// One Azure resource.
 #[derive(Debug)]
 pub(crate) struct Azure {
     inner: OpenAi,
     traits: DialectTraits,
+    addresses: Addresses,
+}
+
+/// The addresses of one resource.
+#[derive(Clone, Debug)]
+struct Addresses {
     /// The path between the resource's address and `deployments` or `chat`.
     prefix: &'static str,
     /// The API version is dated, so the path names the deployment.
     is_classic: bool,
     /// `?api-version=…`, or nothing.
     query: String,
-    deployments: HashMap<String, String>,
+    deployments: Arc<HashMap<String, String>>,
 }
 
 /// Azure OpenAI configured for one provider.
@@ -77,8 +85,10 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
     let inner = OpenAi::new(quirks).allowing(settings.allowed_members());
     // `/models` lists the models that could be deployed, not those that are.
     let traits = DialectTraits { scheme, models: None, ..*inner.traits() };
-    let azure = Azure { inner, traits, prefix, is_classic, query, deployments };
-    Ok(Built { signer, ..Built::new(Box::new(azure)) })
+    let addresses = Addresses { prefix, is_classic, query, deployments: Arc::new(deployments) };
+    let surfaces = Surfaces { images: Some(Box::new(AzureImages(addresses.clone()))), ..Surfaces::default() };
+    let azure = Azure { inner, traits, addresses };
+    Ok(Built { signer, surfaces, ..Built::new(Box::new(azure)) })
 }
 
 /// The path that follows `base_url`. `base_url` is the resource's endpoint, or continues up to `/openai` or
@@ -97,7 +107,7 @@ fn prefix(base: &str, is_classic: bool) -> Result<&'static str, SettingsError> {
     }
 }
 
-impl Azure {
+impl Addresses {
     fn deployment<'a>(&'a self, target: &Target<'a>) -> &'a str {
         self.deployments.get(target.upstream_model).map_or(target.upstream_model, String::as_str)
     }
@@ -110,12 +120,39 @@ impl Azure {
             format!("{prefix}/{operation}{query}")
         }
     }
+}
 
+/// The images of a resource (learn.microsoft.com, "Azure OpenAI image generation models", November 2026).
+#[derive(Debug)]
+struct AzureImages(Addresses);
+
+impl Images for AzureImages {
+    fn encode(
+        &self,
+        request: &ImagesRequest,
+        images: usize,
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        let deployment = self.0.deployment(target);
+        let model = (!self.0.is_classic).then_some(deployment);
+        Ok(openai::images::call(self.0.path(deployment, "images/generations"), model, request, images))
+    }
+
+    fn decode<'a>(&self, body: &'a [u8]) -> Result<ImagesReply<'a>, Failure> {
+        openai::images::decode(body)
+    }
+
+    fn stream(&self, request: &ImagesRequest) -> Box<dyn StreamDecoder> {
+        openai::images_stream::decoder(request.form)
+    }
+}
+
+impl Azure {
     fn options<'a>(&'a self, target: &Target<'a>, range: &ChoiceRange, choices: u32) -> EncodeOptions<'a> {
         EncodeOptions {
-            upstream_model: self.deployment(target),
+            upstream_model: self.addresses.deployment(target),
             max_tokens_name: limit_name(target.rules),
-            send_model: !self.is_classic,
+            send_model: !self.addresses.is_classic,
             ..self.inner.options(target, range, choices)
         }
     }
@@ -132,7 +169,7 @@ impl Adapter for Azure {
         range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
-        let path = self.path(self.deployment(target), "chat/completions");
+        let path = self.addresses.path(self.addresses.deployment(target), "chat/completions");
         let options = self.options(target, range, request.n);
         Ok(self.inner.chat_to(path, request, &options, target.rules, target))
     }
@@ -143,7 +180,7 @@ impl Adapter for Azure {
         range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
-        let path = self.path(self.deployment(target), "completions");
+        let path = self.addresses.path(self.addresses.deployment(target), "completions");
         Ok(self.inner.completion_to(path, request, &self.options(target, range, request.n)))
     }
 
@@ -153,9 +190,9 @@ impl Adapter for Azure {
         inputs: Range<usize>,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        let deployment = self.deployment(target);
-        let model = (!self.is_classic).then_some(deployment);
-        Ok(self.inner.embeddings_to(self.path(deployment, "embeddings"), request, inputs, model))
+        let deployment = self.addresses.deployment(target);
+        let model = (!self.addresses.is_classic).then_some(deployment);
+        Ok(self.inner.embeddings_to(self.addresses.path(deployment, "embeddings"), request, inputs, model))
     }
 
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {

@@ -11,6 +11,7 @@ mod credentials;
 mod embeddings;
 mod errors;
 mod frames;
+mod image_generation;
 mod images;
 mod messages;
 mod native;
@@ -41,6 +42,7 @@ use crate::adapter::{
     Built, Capabilities, CountCall, DialectTraits, Encoded, HttpCall, Reading, StreamDecoder, Target,
 };
 use crate::settings::{ProviderSettings, SettingsError};
+use crate::surfaces::Surfaces;
 
 /// The vendor of Claude in the model rules.
 const CLAUDE: &str = "claude";
@@ -61,7 +63,9 @@ pub fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
 fn build_in(settings: &ProviderSettings, environment: &AwsEnvironment) -> Result<Built, SettingsError> {
     let region = region(settings, environment)?;
     let base_url = region.as_ref().map(|region| endpoint(region));
-    let mut built = Built { base_url, ..Built::new(Box::new(Native(Bedrock))) };
+    let images = Box::new(image_generation::BedrockImages);
+    let surfaces = Surfaces { images: Some(images), ..Surfaces::default() };
+    let mut built = Built { base_url, surfaces, ..Built::new(Box::new(Native(Bedrock))) };
     if settings.base_url.is_none() && built.base_url.is_none() {
         return Err(SettingsError::Rule(
             "region is required, because neither AWS_REGION nor AWS_DEFAULT_REGION is set",

@@ -9,6 +9,7 @@ pub(super) mod embeddings;
 pub(super) mod errors;
 pub(super) mod flavour;
 mod grounding;
+pub(super) mod images;
 mod logprobs;
 pub(super) mod media;
 mod object_splitter;
@@ -43,6 +44,7 @@ use crate::adapter::{
 };
 use crate::media_sizes::MediaSizes;
 use crate::settings::{ProviderSettings, SettingsError};
+use crate::surfaces::Surfaces;
 
 /// The capabilities of both services. They give one choice per request: every Gemini 3 model refuses a `candidateCount`
 /// above 1 ("Multiple candidates is not enabled for this model", googleapis/js-genai#1609), and so do streams.
@@ -87,7 +89,8 @@ struct Gemini;
 /// None today.
 #[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
 pub(crate) fn build(_: &ProviderSettings) -> Result<Built, SettingsError> {
-    Ok(Built::new(Box::new(Native(Gemini))))
+    let surfaces = Surfaces { images: Some(Box::new(images::GeminiImages)), ..Surfaces::default() };
+    Ok(Built { surfaces, ..Built::new(Box::new(Native(Gemini))) })
 }
 
 /// The adapter for tests.

@@ -3,6 +3,8 @@
 
 mod calls;
 mod embeddings;
+pub(in crate::adapters) mod images;
+pub(in crate::adapters) mod images_stream;
 mod joined_texts;
 pub(in crate::adapters) mod lenient;
 mod located;
@@ -90,6 +92,7 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
         rerank: Some(Box::new(OpenAiRerank::new(quirks.top_n, urls))),
         score: Some(Box::new(score::OpenAiScore::new(urls))),
         moderation: Some(Box::new(moderation::OpenAiModeration)),
+        images: Some(Box::new(images::OpenAiImages)),
     };
     Ok(Built { surfaces, ..Built::new(Box::new(adapter)) })
 }

@@ -8,6 +8,7 @@ mod claude;
 mod embeddings;
 mod errors;
 mod gemini;
+mod images;
 mod location;
 mod metadata_server;
 mod token_source;
@@ -24,6 +25,7 @@ use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 
 use self::claude::VertexClaude;
 use self::gemini::VertexGemini;
+use self::images::VertexImages;
 use self::location::{GLOBAL, ProjectLocation, endpoint};
 use self::token_source::GoogleTokenSource;
 use self::tokens::VertexTokens;
@@ -33,6 +35,7 @@ use crate::adapter::{
     Target,
 };
 use crate::settings::{ProviderSettings, SettingsError};
+use crate::surfaces::Surfaces;
 
 /// The variable that Google's own client libraries read the path of the credentials file from.
 const CREDENTIALS_VARIABLE: &str = "GOOGLE_APPLICATION_CREDENTIALS";
@@ -85,9 +88,11 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
     let project =
         project.ok_or(SettingsError::Rule("project is required, because no credentials file names it"))?;
     let location = ProjectLocation::new(&project, region)?;
+    let images = Box::new(VertexImages(location.clone()));
+    let surfaces = Surfaces { images: Some(images), ..Surfaces::default() };
     let gemini = Native(VertexGemini(location.clone()));
     let adapter = Box::new(Vertex { gemini, claude: Native(VertexClaude(location)) });
-    Ok(Built { signer, base_url: Some(endpoint(region)), ..Built::new(adapter) })
+    Ok(Built { signer, surfaces, base_url: Some(endpoint(region)), ..Built::new(adapter) })
 }
 
 /// Whether calls go to Google. Credentials from the environment or the machine must not go anywhere else: somebody who

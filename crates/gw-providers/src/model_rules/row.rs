@@ -256,6 +256,8 @@ pub struct Row {
     pub limit_name: LimitName,
     /// The model completes text between `prompt` and `suffix`.
     pub fills_in: bool,
+    /// The model makes images by `predict` instead of `generateContent`.
+    pub predicts_images: bool,
     /// Tokens of prompt and answer together, if equal for all models of the row.
     pub context_tokens: Option<u64>,
     /// The most tokens of an answer, if equal for all models of the row.
@@ -301,6 +303,7 @@ impl Default for Row {
             cache_hour: false,
             limit_name: LimitName::default(),
             fills_in: false,
+            predicts_images: false,
             context_tokens: None,
             max_output_tokens: None,
             limits_source: String::new(),

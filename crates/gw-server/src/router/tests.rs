@@ -26,6 +26,7 @@ fn paths_lead_to_their_rows() {
         ("/rerank/", "/v1/rerank", None),
         ("/score", "/v1/score", None),
         ("/v1/moderations", "/v1/moderations", None),
+        ("/v1/images/generations", "/v1/images/generations", None),
         ("/v2/rerank", "/v1/rerank", None),
         ("/v2/rerank/x", "unknown", None),
         ("/v1/models", "/v1/models", None),

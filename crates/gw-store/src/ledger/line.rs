@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gw_wire::attribution::Attribution;
+use gw_wire::usage::Units;
 
 use super::attribution::names_json;
 use super::line_text::LineText;
@@ -54,6 +55,8 @@ pub struct Line {
     pub(crate) attribution: Option<Arc<Attribution>>,
     /// The names of the attribution, as the row holds them.
     pub(crate) names: Option<String>,
+    /// Units other than tokens.
+    pub(crate) units: Units,
     /// The entry's share of the sums, without the costs of other models.
     pub(crate) sums: Sums,
     /// The costs of attempts at other models than the entry's, which are these models' share of the sums.
@@ -88,10 +91,23 @@ impl Line {
         let mut sums = Sums::default();
         sums.add(&entry);
         let others = costs_of_others(&entry, &mut sums);
-        let Entry { request_id, at, status, session, attribution, .. } = entry;
+        let Entry { request_id, at, status, session, attribution, units, .. } = entry;
         let names = attribution.as_deref().and_then(names_json);
         let failure = Some(status).filter(|status| status != "ok");
-        Self { text, shared_part, rest, request_id, at, failure, session, attribution, names, sums, others }
+        Self {
+            text,
+            shared_part,
+            rest,
+            request_id,
+            at,
+            failure,
+            session,
+            attribution,
+            names,
+            units,
+            sums,
+            others,
+        }
     }
 
     /// The journal line of a request that begins.
@@ -266,7 +282,8 @@ fn ending(out: &mut LineText, entry: &Entry) {
     match entry.units.get() {
         Some((unit, count)) => {
             out.next_text(unit.name());
-            out.next_number(u64::from(count));
+            out.raw(",");
+            out.raw(&count.to_string());
         }
         None if has_units => out.raw(",null,0"),
         None => {}

@@ -12,7 +12,7 @@ use super::days;
 use super::line::{Line, Names};
 use super::sqlite::{self, Numbers, four};
 use super::trim::{LogSizes, ROW_OVERHEAD_BYTES, add_sizes, count_bytes};
-use super::{Entry, HOUR_MS, Sums, Tokens, split};
+use super::{Entry, HOUR_MS, Sums, Tokens, split, units};
 use crate::db::{Result, Store, WriteTransaction};
 use crate::postgres::PooledConnection;
 use crate::sql::without_nul;
@@ -59,15 +59,17 @@ async fn write(store: &Store, lines: &[Line], is_careful: bool) -> Result<Option
         }
         WriteTransaction::Postgres(held) => into_postgres(held, &groups, &placed).await.map_err(failed)?,
     };
-    let counted = placed.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(placed, _)| *placed);
+    let counted: Vec<_> =
+        placed.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(placed, _)| *placed).collect();
+    units::add_up(&mut change, &groups, counted.iter().copied()).await.map_err(failed)?;
     let mut sizes = LogSizes::new();
     let is_postgres = store.is_postgres();
-    let counted = counted.inspect(|(line, _)| {
+    for (line, _) in &counted {
         let text = if is_postgres { line.json() } else { line.rest() };
         count_bytes(&mut sizes, line.at, text.len() + ROW_OVERHEAD_BYTES);
-    });
+    }
     // Sorted by group, so that two processes do not deadlock.
-    let (by_hour, by_session, attributed) = added_up(&groups, counted);
+    let (by_hour, by_session, attributed) = added_up(&groups, counted.into_iter());
     match &mut change {
         WriteTransaction::Sqlite(transaction) => {
             add_rows_sqlite(transaction, &by_hour, sqlite_hours).await.map_err(failed)?;

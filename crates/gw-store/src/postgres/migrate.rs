@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::sql::Sql;
 
 /// All migrations, oldest first. A released migration is never edited; a change is a new file.
-pub(super) const CHANGES: [(i64, &str); 16] = [
+pub(super) const CHANGES: [(i64, &str); 17] = [
     (1, include_str!("../../migrations/postgres/0001_start.sql")),
     (2, include_str!("../../migrations/postgres/0002_payloads.sql")),
     (3, include_str!("../../migrations/postgres/0003_burst_and_on_budget.sql")),
@@ -25,6 +25,7 @@ pub(super) const CHANGES: [(i64, &str); 16] = [
     (13, include_str!("../../migrations/postgres/0013_response_sums.sql")),
     (14, include_str!("../../migrations/postgres/0014_sign_in_links.sql")),
     (15, include_str!("../../migrations/postgres/0015_budget_periods.sql")),
+    (16, include_str!("../../migrations/postgres/0016_usage_units.sql")),
     (17, include_str!("../../migrations/postgres/0017_attribution.sql")),
 ];
 /// The lock that processes starting at the same time compete for.

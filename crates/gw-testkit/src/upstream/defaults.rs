@@ -67,6 +67,8 @@ pub fn default_answer(request: &Recorded) -> Answer {
         "rerank" => Answer::json(200, &rerank_body(&body, &model)),
         "score" => Answer::json(200, &score_body(&body, &model)),
         "moderations" => Answer::json(200, &moderation_body(&body, &model)),
+        "generations" if streamed => image_stream(),
+        "generations" => Answer::json(200, &images_body(&body)),
         "models" => Answer::json(
             200,
             &json!({ "object": "list", "data": [
@@ -160,4 +162,40 @@ fn moderation_body(body: &Value, model: &str) -> Value {
     let texts = body["input"].as_array().filter(|list| list.iter().all(Value::is_string));
     let result = json!({ "flagged": false, "categories": { "violence": false }, "category_scores": { "violence": 0.25 } });
     json!({ "id": "modr-1", "model": model, "results": vec![result; texts.map_or(1, Vec::len)] })
+}
+
+/// A PNG of one pixel, in base64.
+pub const PIXEL: &str =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
+/// So many images of the usual size.
+fn images_body(body: &Value) -> Value {
+    let count = body["n"].as_u64().unwrap_or(1);
+    let images = vec![json!({ "b64_json": PIXEL }); usize::try_from(count).unwrap_or(1)];
+    json!({
+        "created": 1_700_000_000, "data": images, "size": "1024x1024", "quality": "low", "output_format": "png",
+        "usage": {
+            "input_tokens": 10, "output_tokens": 272 * count, "total_tokens": 10 + 272 * count,
+            "input_tokens_details": { "text_tokens": 10, "image_tokens": 0 }
+        }
+    })
+}
+
+/// A partial image, and the complete one.
+fn image_stream() -> Answer {
+    let partial = json!({
+        "type": "image_generation.partial_image", "partial_image_index": 0, "b64_json": PIXEL, "created_at": 1_700_000_000,
+        "size": "1024x1024", "quality": "low", "background": "opaque", "output_format": "png"
+    });
+    let completed = json!({
+        "type": "image_generation.completed", "b64_json": PIXEL, "created_at": 1_700_000_000, "size": "1024x1024",
+        "quality": "low", "background": "opaque", "output_format": "png",
+        "usage": {
+            "input_tokens": 10, "output_tokens": 372, "total_tokens": 382,
+            "input_tokens_details": { "text_tokens": 10, "image_tokens": 0 }
+        }
+    });
+    let event =
+        |value: &Value| format!("event: {}\ndata: {value}\n\n", value["type"].as_str().unwrap_or_default());
+    Answer::sse().chunk(event(&partial)).chunk(event(&completed)).end()
 }

@@ -173,7 +173,7 @@ impl RerankRequest {
         }
         answer.object("meta", |meta| {
             meta.object("billed_units", |units| {
-                units.integer("search_units", usage.units.of(Unit::Search).into())
+                units.integer("search_units", usage.units.of(Unit::Search).floor())
             });
             meta.object("tokens", |tokens| tokens.integer("input_tokens", usage.prompt));
         });

@@ -2,7 +2,8 @@
 //!
 //! `world().await` gives the default one; `Setup { … }.start().await` one with other settings. Models:
 //! `acme/fast` (chat, everything, priced), `beta/fast` (same bare name), `acme/plain` (text only), `beta/spare`
-//! (a small fallback), `acme/unpriced`, `acme/embed` and `beta/embed-fixed` (embeddings), `acme/rerank`, `acme/moderation`, and those of `demo`.
+//! (a small fallback), `acme/unpriced`, `acme/embed` and `beta/embed-fixed` (embeddings), `acme/rerank`, `acme/moderation`,
+//! `acme/paint` (images), and those of `demo`.
 
 #[path = "harness/management.rs"]
 pub(crate) mod management;

@@ -3,6 +3,7 @@
 pub(crate) mod chunks;
 mod continuation;
 mod disconnects;
+mod images;
 mod long_endings;
 mod network_splits;
 mod stalled_readers;

@@ -1,6 +1,6 @@
 //! Charges of a usage by its prices.
 
-use gw_wire::usage::{Units, small};
+use gw_wire::usage::{ImageForm, Units, small};
 use proptest::prelude::*;
 
 use super::*;
@@ -39,6 +39,7 @@ fn sample() -> Prices {
         tiers: vec![Tier { above_input_tokens: 272_000, official: above, gateway: above }],
         tools: tools(&[(HostedTool::WebSearch, "0.01"), (HostedTool::CodeInterpreter, "0.03")]),
         currency: "USD".into(),
+        ..Prices::default()
     }
 }
 
@@ -90,15 +91,10 @@ fn what_has_no_price_is_marked_and_counts_as_text() {
         let charge = sample().charge(&usage);
         assert_eq!((charge.known.to_string().as_str(), charge.is_complete), (known, false));
     }
-    let priced = Rates {
-        audio_input: price("10"),
-        image_output: price("100"),
-        per_query: price("0.005"),
-        ..sample().gateway
-    };
-    assert_eq!(priced.charge(&audio).known.to_string(), "0.0102");
-    assert_eq!(priced.charge(&image).known.to_string(), "0.0116");
-    assert!(priced.charge(&audio).is_complete && priced.charge(&image).is_complete);
+    let priced = Rates { audio_input: price("10"), image_output: price("100"), ..sample().gateway };
+    let priced = with_units(priced, &[(Unit::Query, "0.005")]);
+    assert_eq!(charged(&priced, &audio), ("0.0102".to_owned(), true));
+    assert_eq!(charged(&priced, &image), ("0.0116".to_owned(), true));
 }
 
 #[test]
@@ -153,22 +149,107 @@ fn searches_are_charged_in_the_way_that_has_a_price() {
     }
 }
 
+fn unit_price(text: &str) -> UnitPrice {
+    UnitPrice::parse(text).unwrap()
+}
+
+/// The known part of a charge, and whether it is complete.
+fn charged(prices: &Prices, usage: &Usage) -> (String, bool) {
+    let charge = prices.charge(usage);
+    (charge.known.to_string(), charge.is_complete)
+}
+
+fn with_units(rates: Rates, units: &[(Unit, &str)]) -> Prices {
+    let mut prices = Prices { gateway: rates, currency: "USD".into(), ..Prices::default() };
+    units.iter().for_each(|(unit, text)| prices.units.set(*unit, unit_price(text)));
+    prices
+}
+
 #[test]
 fn search_units_are_charged_by_what_has_a_price() {
-    let of = |input, per_query, per_search_unit| {
-        let rates = Rates { input, per_query, per_search_unit, ..Rates::default() };
+    let of = |input, units: &[(Unit, &str)]| {
         let used = Usage { units: Units::new(Unit::Search, 3), ..usage(1000, 0, 0, 0) };
-        let charge = rates.charge(&used);
-        (charge.known.to_string(), charge.is_complete)
+        charged(&with_units(Rates { input, ..Rates::default() }, units), &used)
     };
-    assert_eq!(of(None, None, price("0.002")), ("0.006".to_owned(), true));
-    assert_eq!(of(price("2"), None, None), ("0.002".to_owned(), true));
-    assert_eq!(of(None, price("0.005"), None), ("0.005".to_owned(), true));
-    assert_eq!(of(price("2"), price("0.005"), price("0.002")), ("0.013".to_owned(), true));
+    assert_eq!(of(None, &[(Unit::Search, "0.002")]), ("0.006".to_owned(), true));
+    assert_eq!(of(price("2"), &[]), ("0.002".to_owned(), true));
+    assert_eq!(of(None, &[(Unit::Query, "0.005")]), ("0.005".to_owned(), true));
+    let both = [(Unit::Query, "0.005"), (Unit::Search, "0.002")];
+    assert_eq!(of(price("2"), &both), ("0.013".to_owned(), true));
     // An unknown price is never zero.
-    assert_eq!(of(None, None, None), ("0".to_owned(), false));
-    let without_units = Rates { per_search_unit: price("0.002"), ..Rates::default() };
-    assert!(!without_units.charge(&usage(1000, 0, 0, 0)).is_complete);
+    assert_eq!(of(None, &[]), ("0".to_owned(), false));
+    let without_units = with_units(Rates::default(), &[(Unit::Search, "0.002")]);
+    assert_eq!(charged(&without_units, &usage(1000, 0, 0, 0)), ("0".to_owned(), false));
+}
+
+#[test]
+fn a_fee_alone_is_the_whole_price_of_a_request() {
+    let fee = with_units(Rates::default(), &[(Unit::Query, "0.005")]);
+    assert_eq!(charged(&fee, &usage(1000, 0, 0, 20)), ("0.005".to_owned(), true));
+    // Where tokens have a price, a missing one is missing.
+    let half = with_units(Rates { input: price("2"), ..Rates::default() }, &[(Unit::Query, "0.005")]);
+    assert_eq!(charged(&half, &usage(1000, 0, 0, 20)), ("0.007".to_owned(), false));
+}
+
+#[test]
+fn images_are_charged_by_tokens_or_by_their_form() {
+    let form = |size, quality| ImageForm::of(Some(size), Some(quality));
+    let row = |form, text| ImagePrice { form, official: None, gateway: Some(unit_price(text)) };
+    let mut prices = with_units(Rates::default(), &[(Unit::Image, "0.1")]);
+    prices.images = vec![
+        row(form("1024x1024", "auto"), "0.03"),
+        row(form("1024x1024", "high"), "0.04"),
+        row(form("auto", "high"), "0.05"),
+    ];
+    let made = |form| Usage { units: Units::images(2, form), ..usage(9, 0, 0, 0) };
+    for (form, shown) in [
+        (form("1024x1024", "high"), "0.08"),
+        (form("1024x1024", "low"), "0.06"),
+        (form("1024x1536", "high"), "0.1"),
+        (form("1024x1536", "low"), "0.2"),
+        (ImageForm::default(), "0.2"),
+    ] {
+        assert_eq!(charged(&prices, &made(form)), (shown.to_owned(), true), "{form:?}");
+    }
+    prices.units = UnitPrices::default();
+    assert_eq!(charged(&prices, &made(ImageForm::default())), ("0".to_owned(), false));
+    prices.images.clear();
+    prices.units.set(Unit::Pixel, unit_price("0.00000003751"));
+    // 2 × 1,048,576 × 0.00000003751
+    assert_eq!(charged(&prices, &made(form("1024x1024", "low"))), ("0.07866417152".to_owned(), true));
+    assert!(!charged(&prices, &made(ImageForm::default())).1);
+    prices.units = UnitPrices::default();
+    // Tokens that the upstream reported come first: 9 × 5 + 272 × 40 per million.
+    prices.gateway = Rates { input: price("5"), image_output: price("40"), ..Rates::default() };
+    let tokens = Usage { completion: 272, image_completion: Some(272), ..made(form("1024x1024", "low")) };
+    assert_eq!(charged(&prices, &tokens), ("0.010925".to_owned(), true));
+    // Images in the prompt need their own price.
+    let edit = Usage { prompt: 1009, image_prompt: Some(1000), ..tokens };
+    assert!(!charged(&prices, &edit).1);
+    prices.gateway.image_input = price("10");
+    assert_eq!(charged(&prices, &edit), ("0.020925".to_owned(), true));
+}
+
+#[test]
+fn seconds_and_characters_are_charged_where_tokens_do_not_tell() {
+    let seconds = |millionths| Units::counted(Unit::Second, UnitCount::from_millionths(millionths));
+    let minute = with_units(Rates::default(), &[(Unit::Second, "0.0001")]);
+    let heard = Usage { units: seconds(12_345_000), ..Usage::default() };
+    assert_eq!(charged(&minute, &heard), ("0.0012345".to_owned(), true));
+    let rates =
+        Rates { input: price("2.5"), output: price("10"), audio_input: price("6"), ..Rates::default() };
+    let both = with_units(rates, &[(Unit::Second, "0.0001")]);
+    let reported = Usage { audio_prompt: Some(1000), ..usage(1000, 0, 0, 100) };
+    let reported = Usage { units: seconds(12_345_000), ..reported };
+    assert_eq!(charged(&both, &reported), ("0.007".to_owned(), true));
+    assert_eq!(
+        charged(&both, &Usage { prompt: 0, completion: 0, audio_prompt: None, ..reported }),
+        ("0.0012345".to_owned(), true)
+    );
+    let spoken = Usage { units: Units::new(Unit::Character, 100), ..Usage::estimate(34, 0) };
+    let voice = with_units(Rates::default(), &[(Unit::Character, "0.000015")]);
+    assert_eq!(charged(&voice, &spoken), ("0.0015".to_owned(), true));
+    assert!(!charged(&minute, &spoken).1);
 }
 
 proptest! {
@@ -198,7 +279,7 @@ proptest! {
         nanos in any::<[u64; 4]>(), tokens in any::<[u64; 4]>(),
     ) {
         let [input, output, cached_input, cache_write] = nanos.map(|n| Some(Price::from_nanos(n)));
-        let rates = Rates { input, output, cached_input, cache_write, per_query: input, ..Rates::default() };
+        let rates = Rates { input, output, cached_input, cache_write, ..Rates::default() };
         let [prompt, cached, written, completion] = tokens;
         let usage = Usage {
             cache_write_1h: Some(small(written)),

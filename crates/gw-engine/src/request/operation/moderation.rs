@@ -47,7 +47,7 @@ impl OneShot for ModerationRequest {
         // A text has at most a token for each byte.
         let most_tokens = self.prompt_bytes.saturating_add(inputs.saturating_mul(MOST_FRAME_TOKENS));
         let most = MostUnits { prompt_tokens: most_tokens, units: Units::default() };
-        OneShotSize { prompt_tokens, inputs, units: Units::default(), most: Some(most) }
+        OneShotSize { prompt_tokens, inputs, answers: 0, units: Units::default(), most: Some(most) }
     }
 
     fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error> {

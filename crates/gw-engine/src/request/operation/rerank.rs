@@ -52,6 +52,7 @@ impl OneShot for RerankRequest {
         OneShotSize {
             prompt_tokens,
             inputs,
+            answers: 0,
             units: Units::new(Unit::Search, self.search_units()),
             most: Some(MostUnits { prompt_tokens: most_tokens, units: most_units }),
         }

@@ -44,7 +44,7 @@ impl OneShot for ScoreRequest {
         // A text has at most a token for each byte.
         let most_tokens = self.prompt_bytes.saturating_add(inputs.saturating_mul(MOST_FRAME_TOKENS));
         let most = MostUnits { prompt_tokens: most_tokens, units: units(self) };
-        OneShotSize { prompt_tokens, inputs, units: units(self), most: Some(most) }
+        OneShotSize { prompt_tokens, inputs, answers: 0, units: units(self), most: Some(most) }
     }
 
     fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error> {

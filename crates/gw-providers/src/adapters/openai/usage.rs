@@ -294,6 +294,7 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
         reasoning: reasoning.map(|reasoning| reasoning.min(completion)),
         audio_prompt: counts.audio_prompt.map(|audio| small(audio.min(prompt))),
         audio_completion: counts.audio_completion.map(|audio| small(audio.min(completion))),
+        image_prompt: None,
         image_completion: counts.image_completion.map(|image| small(image.min(completion))),
         accepted_prediction: counts.accepted_prediction.map(|accepted| small(accepted.min(completion))),
         rejected_prediction: counts.rejected_prediction.map(|rejected| small(rejected.min(completion))),

@@ -16,7 +16,7 @@ use crate::adapters::gemini::flavour::Flavour;
 use crate::adapters::gemini::{self, COUNT_MEMBER, method, post, request, response, stream};
 use crate::adapters::native::{Dialect, Policy};
 
-const PUBLISHER: &str = "google";
+pub(super) const PUBLISHER: &str = "google";
 
 /// Gemini on Vertex AI.
 #[derive(Debug)]

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use gw_wire::attribution::Attribution;
-use gw_wire::usage::{Unit, Units};
+use gw_wire::usage::{Unit, UnitCount, Units};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -83,7 +83,7 @@ struct EncodedFields {
     #[serde(default)]
     unit: Option<String>,
     #[serde(default)]
-    unit_count: u64,
+    unit_count: f64,
     #[serde(default)]
     attribution: Option<Leading<EncodedAttribution>>,
 }
@@ -219,7 +219,7 @@ fn entry(said: EncodedFields) -> Entry {
         units: said
             .unit
             .and_then(|name| Unit::named(&name))
-            .map(|unit| Units::new(unit, said.unit_count))
+            .map(|unit| Units::counted(unit, UnitCount::of_number(said.unit_count).unwrap_or_default()))
             .unwrap_or_default(),
         attribution: said.attribution.map(|Leading(names)| Arc::new(names.into())),
     }

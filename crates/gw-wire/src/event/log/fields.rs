@@ -75,6 +75,7 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
         cache_write_1h,
         reasoning,
         audio_prompt,
+        image_prompt,
         audio_completion,
         image_completion,
         accepted_prediction,
@@ -92,6 +93,7 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
     let small_counts = [
         cache_write_1h,
         audio_prompt,
+        image_prompt,
         audio_completion,
         image_completion,
         accepted_prediction,
@@ -200,6 +202,7 @@ impl<'a> FieldReader<'a> {
             reasoning: self.optional_number()?,
             cache_write_1h: self.optional_number()?,
             audio_prompt: self.optional_number()?,
+            image_prompt: self.optional_number()?,
             audio_completion: self.optional_number()?,
             image_completion: self.optional_number()?,
             accepted_prediction: self.optional_number()?,

@@ -72,6 +72,7 @@ fn usage() -> impl Strategy<Value = Usage> {
                 cache_write_1h: small[4],
                 reasoning,
                 audio_prompt: small[0],
+                image_prompt: small[2],
                 audio_completion: small[1],
                 image_completion: small[5],
                 accepted_prediction: small[2],

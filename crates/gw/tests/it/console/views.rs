@@ -58,6 +58,7 @@ async fn mixed(world: &World, admin: &Client) -> Vec<String> {
         ("/v1/embeddings", json!({ "model": "acme/embed", "input": "Hello" })),
         ("/v1/rerank", json!({ "model": "acme/rerank", "query": "q", "documents": ["x"] })),
         ("/v1/moderations", json!({ "model": "acme/moderation", "input": "x" })),
+        ("/v1/images/generations", json!({ "model": "acme/paint", "prompt": "x" })),
         ("/v1/completions", json!({ "model": "acme/fast", "prompt": "Hello" })),
     ] {
         ids.push(id(&world.client.post_json(url, &body).await));

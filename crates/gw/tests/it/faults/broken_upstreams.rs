@@ -129,6 +129,7 @@ async fn u10_successes_that_are_not_answers() {
         ("/v1/rerank", "acme/rerank"),
         ("/v1/score", "acme/rerank"),
         ("/v1/moderations", "acme/moderation"),
+        ("/v1/images/generations", "acme/paint"),
     ] {
         world.upstream.enqueue(Answer::full(200, &[], "{}"));
         let body = json!({ "model": model, "prompt": "x", "input": "x", "query": "x", "documents": ["x"], "text_1": "x", "text_2": "x" });

@@ -310,6 +310,7 @@ async fn c20_unknown_methods_routes_and_types_have_the_error_shape_everywhere() 
         "/v1/embeddings",
         "/v1/rerank",
         "/v1/moderations",
+        "/v1/images/generations",
         "/v1/models",
         "/v1/models/acme/fast",
         "/v1/models/compare?models=fast,plain",
@@ -335,7 +336,15 @@ async fn c20_unknown_methods_routes_and_types_have_the_error_shape_everywhere() 
         };
         assert_eq!((head.status, head.body.len()), (expected, 0), "HEAD {path}");
     }
-    for path in [CHAT, "/v1/completions", "/v1/embeddings", "/v1/rerank", "/rerank", "/v1/moderations"] {
+    for path in [
+        CHAT,
+        "/v1/completions",
+        "/v1/embeddings",
+        "/v1/rerank",
+        "/rerank",
+        "/v1/moderations",
+        "/v1/images/generations",
+    ] {
         let answer = world.client.send("POST", path, Some("text/xml"), Some(b"<x/>")).await;
         assert_error(path, &answer, 415, "invalid_request_error", "unsupported_media_type");
     }

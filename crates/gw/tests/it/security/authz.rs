@@ -12,13 +12,14 @@ use crate::identity::roles;
 
 /// A URL of each route, and the status of each of its methods for a caller with the rights, in the order of the route's
 /// own list (without OPTIONS). The body is an empty object. A new route without a row fails the test.
-pub(super) const URLS: [(&str, &str, &[u16]); 59] = [
+pub(super) const URLS: [(&str, &str, &[u16]); 60] = [
     ("/v1/completions", "/v1/completions", &[400]),
     ("/v1/chat/completions", "/v1/chat/completions", &[400]),
     ("/v1/embeddings", "/v1/embeddings", &[400]),
     ("/v1/rerank", "/v1/rerank", &[400]),
     ("/v1/score", "/v1/score", &[400]),
     ("/v1/moderations", "/v1/moderations", &[400]),
+    ("/v1/images/generations", "/v1/images/generations", &[400]),
     ("/v1/messages", "/v1/messages", &[400]),
     ("/v1/messages/count_tokens", "/v1/messages/count_tokens", &[400]),
     ("/v1/responses", "/v1/responses", &[426, 426, 400]),
@@ -77,13 +78,14 @@ pub(super) const URLS: [(&str, &str, &[u16]); 59] = [
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"];
 
 /// The URLs that cost money, which a viewer may not use.
-const GENERATION: [&str; 11] = [
+const GENERATION: [&str; 12] = [
     "/v1/chat/completions",
     "/v1/completions",
     "/v1/embeddings",
     "/v1/rerank",
     "/v1/score",
     "/v1/moderations",
+    "/v1/images/generations",
     "/v1/messages",
     "/v1/messages/count_tokens",
     "/v1/responses",

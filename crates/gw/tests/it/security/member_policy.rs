@@ -102,7 +102,7 @@ async fn c28_hints_to_other_gateways_are_left_out_with_a_warning_by_every_provid
     }
 }
 
-fn bodies(model: &str, embed: &str, more: &Value) -> [(&'static str, Value); 5] {
+fn bodies(model: &str, embed: &str, more: &Value) -> [(&'static str, Value); 6] {
     [
         (CHAT, with(chat(model), more.clone())),
         ("/v1/completions", with(json!({ "model": model, "prompt": "x" }), more.clone())),
@@ -112,6 +112,7 @@ fn bodies(model: &str, embed: &str, more: &Value) -> [(&'static str, Value); 5] 
             with(json!({ "model": "acme/rerank", "query": "q", "documents": ["x"] }), more.clone()),
         ),
         ("/v1/moderations", with(json!({ "model": "acme/moderation", "input": "x" }), more.clone())),
+        ("/v1/images/generations", with(json!({ "model": "acme/paint", "prompt": "x" }), more.clone())),
     ]
 }
 
@@ -233,7 +234,7 @@ async fn c28_a_dearer_mode_of_reasoning_is_dropped_and_the_effort_stays() {
     ] {
         for (path, body) in bodies("acme/fast", "acme/embed", &json!({ name: reasoning })) {
             let answer = world.client.post_json(path, &body).await.ok();
-            if ["/v1/rerank", "/v1/moderations"].contains(&path) {
+            if ["/v1/rerank", "/v1/moderations", "/v1/images/generations"].contains(&path) {
                 assert_eq!(world.upstream.last().json().get(name), None, "{path} forwards no other member");
                 continue;
             }

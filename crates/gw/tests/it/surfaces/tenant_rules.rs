@@ -31,7 +31,11 @@ fn moderation(_: &str) -> Value {
     json!({"model": "acme/moderation", "input": "Hello"})
 }
 
-const SURFACES: [Surface; 11] = [
+fn images(_: &str) -> Value {
+    json!({"model": "acme/paint", "prompt": "Hello"})
+}
+
+const SURFACES: [Surface; 12] = [
     Surface { path: "/v1/chat/completions", request: chat },
     Surface {
         path: "/v1/completions",
@@ -41,6 +45,7 @@ const SURFACES: [Surface; 11] = [
     Surface { path: "/v1/rerank", request: rerank },
     Surface { path: "/v1/score", request: score },
     Surface { path: "/v1/moderations", request: moderation },
+    Surface { path: "/v1/images/generations", request: images },
     Surface { path: "/v1/responses", request: response },
     Surface { path: "/v1/messages", request: message },
     Surface { path: "/v1/messages/count_tokens", request: count },
