@@ -10,6 +10,8 @@ pub enum Operation {
     Messages,
     /// OpenAI's Responses API.
     Responses,
+    /// A request on a pass-through route, which goes upstream as the client wrote it.
+    Passthrough,
 }
 
 /// An operation whose body needs no translation: a provider with OpenAI's dialect gets it with small edits.
@@ -233,7 +235,7 @@ impl PlainOperation {
 
 impl Operation {
     /// All operations, in the order of the documentation.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Plain(PlainOperation::Chat),
         Self::Responses,
         Self::Messages,
@@ -242,6 +244,7 @@ impl Operation {
         Self::Plain(PlainOperation::Rerank),
         Self::Plain(PlainOperation::Score),
         Self::Plain(PlainOperation::Moderation),
+        Self::Passthrough,
     ];
 
     /// The facts about the operation.
@@ -264,6 +267,16 @@ impl Operation {
                 id_prefix: "resp_",
                 has_hyphens_in_id: false,
                 prompt_members: &["input"],
+                ..CHAT
+            },
+            // The configuration has its URLs.
+            Self::Passthrough => &OperationRow {
+                path: "",
+                name: "passthrough",
+                surface: "passthrough",
+                semantic_name: "passthrough",
+                id_prefix: "",
+                prompt_members: &[],
                 ..CHAT
             },
         }

@@ -238,7 +238,7 @@ macro_rules! with_token_prices {
     };
 }
 
-static PRICING: Section = Section {
+pub(super) static PRICING: Section = Section {
     doc: "Prices per million tokens, as exact decimals.",
     keys: with_token_prices!(
         PricingSettings,

@@ -14,6 +14,7 @@ pub(crate) mod http_versions;
 mod model_lists;
 mod models;
 mod moderations;
+mod passthrough;
 pub(crate) mod replay;
 mod request_limits;
 mod request_validation;
