@@ -23,6 +23,7 @@ mod guards;
 mod identity;
 mod keys;
 mod models;
+mod passthrough;
 mod providers;
 mod store;
 mod telemetry;
@@ -35,6 +36,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
     let agents: AgentSettings = filled(Some(root));
     let mut timeouts = TimeoutOverrides::default();
     fill(&mut timeouts, root);
+    let timeouts = timeouts.over(Timeouts::default());
     let server = server(root, report);
     let responses = StoredResponseSettings {
         max_conversation_bytes: server.body_limit.try_into().unwrap_or(u64::MAX),
@@ -42,7 +44,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
     };
     let mut config = Config {
         server,
-        timeouts: timeouts.over(Timeouts::default()),
+        timeouts,
         providers: providers::providers(root, report),
         engine: EngineSettings {
             routing: filled(Some(root)),
@@ -54,6 +56,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
                 .and_then(|path| codex_instructions(&path, root, report)),
             keys: keys::keys(root, report),
             guards: guards::guards(root, report),
+            passthrough: passthrough::routes(root, &names, timeouts, report),
             shown: String::new(),
             allowed_bytes: None,
         },
@@ -103,7 +106,8 @@ const MIN_LEASE: Duration = Duration::from_secs(10);
 fn longest_request(config: &Config) -> Duration {
     let providers = config.providers.iter().map(|provider| &provider.timeouts);
     let models = config.engine.models.iter().map(|model| &model.timeouts);
-    let own = providers.chain(models).filter_map(|timeouts| timeouts.total);
+    let routes = config.engine.passthrough.iter().map(|route| &route.timeouts);
+    let own = providers.chain(models).chain(routes).filter_map(|timeouts| timeouts.total);
     own.fold(config.timeouts.total, Duration::max)
 }
 

@@ -23,6 +23,8 @@ pub(super) static REDIS_URL: TextFormat = TextFormat { shape: "redis:// or redis
 pub(super) static PROVIDER: TextFormat =
     TextFormat { shape: "letters a-z, digits, '_' and '-'", check: provider_name };
 pub(super) static BASE_URL: TextFormat = TextFormat { shape: "http:// or https:// URL", check: base_url };
+pub(super) static PASSTHROUGH_PATH: TextFormat =
+    TextFormat { shape: "a path, such as /cohere", check: passthrough_path };
 pub(super) static CREDENTIAL: TextFormat = TextFormat { shape: "a key", check: credential };
 pub(super) static HEADER: TextFormat = TextFormat { shape: "a header's name", check: header_name };
 pub(super) static HEADER_VALUE: TextFormat = TextFormat { shape: "a header's value", check: header_value };
@@ -188,6 +190,18 @@ pub(super) fn base_url_host(text: &str) -> Result<Option<IpAddr>, &'static str> 
         "is a link-local address, which clouds use for credentials",
     )?;
     Ok(address)
+}
+
+/// Checks the path of a pass-through route. A path with nothing to decode has one spelling.
+fn passthrough_path(text: &str) -> CheckResult {
+    let rest = text.strip_prefix('/').ok_or("does not begin with '/'")?;
+    need(text.len() <= 128, "is longer than 128 characters")?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let is_segment = |segment: &str| !matches!(segment, "" | "." | "..") && segment.bytes().all(is_plain);
+    need(
+        rest.split('/').all(is_segment),
+        "is not a path of letters a-z, digits and '-._~' between single slashes, without a slash at its end",
+    )
 }
 
 /// Checks a key. It is sent in a header, and HTTP removes blanks at the ends of headers.

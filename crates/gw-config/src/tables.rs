@@ -12,6 +12,7 @@ mod identity;
 mod keys;
 mod kinds;
 mod models;
+mod passthrough;
 mod prices;
 mod providers;
 mod redis;
@@ -49,6 +50,7 @@ pub(super) static ROOT: Section = Section {
         key("agents", Kind::Table(&agents::AGENTS), "", ""),
         key("keys", Kind::Tables(&keys::KEY), "", ""),
         key("guards", Kind::Tables(&guards::GUARD), "", ""),
+        key("passthrough", Kind::Tables(&passthrough::PASSTHROUGH), "", ""),
         key("identity", Kind::Table(&identity::IDENTITY), "", ""),
     ],
 };

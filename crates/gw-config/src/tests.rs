@@ -7,6 +7,7 @@ use super::{Config, LaterFeature, Problem, parse};
 mod bindings;
 mod documents;
 mod environment;
+mod passthrough;
 mod robust;
 mod rules;
 mod secrets;

@@ -6,7 +6,7 @@ pub(crate) mod continuation;
 pub(crate) mod encode;
 pub(crate) mod ledger_line;
 pub(crate) mod progress;
-mod quoted_prompt;
+pub(crate) mod quoted_prompt;
 pub(crate) mod reserve;
 pub(crate) mod settlement;
 pub(crate) mod shared_document;

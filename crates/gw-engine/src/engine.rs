@@ -2,6 +2,7 @@
 
 mod callers;
 mod configuration;
+mod passthrough;
 mod prices;
 
 use std::sync::Arc;

@@ -23,6 +23,8 @@ pub mod limit_use;
 mod messages;
 pub mod metrics;
 mod names_map;
+pub mod passthrough;
+pub mod passthrough_routes;
 pub mod payloads;
 mod pipeline;
 mod plan;

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_limits::{Limiter, SessionId, SessionLimit, SessionLimits, SessionRequest};
+use gw_wire::json::View;
 use gw_wire::money::Money;
 
 use self::tool_calls::ConversationCalls;
@@ -46,10 +47,24 @@ impl SessionGuards {
 
     /// The request as its guards see it; None if no guard applies to it.
     pub(crate) fn of(&self, client: &RequestContext, request: &ValidatedRequest) -> Option<GuardedRequest> {
+        self.of_model(client, request.model(), || request.messages())
+    }
+
+    /// The request on a pass-through route as its guards see it. Its tool calls are not counted.
+    pub(crate) fn of_forwarded(&self, client: &RequestContext, model: &str) -> Option<GuardedRequest> {
+        self.of_model(client, model, || None)
+    }
+
+    fn of_model<'r>(
+        &self,
+        client: &RequestContext,
+        model: &str,
+        messages: impl FnOnce() -> Option<View<'r>>,
+    ) -> Option<GuardedRequest> {
         let name = client.session.as_ref()?;
         let (mut stop, mut warn) = (SessionLimits::default(), SessionLimits::default());
         let mut is_guarded = false;
-        for guard in self.0.iter().filter(|guard| applies(guard, client, request.model())) {
+        for guard in self.0.iter().filter(|guard| applies(guard, client, model)) {
             is_guarded = true;
             let limits = match guard.action {
                 GuardAction::Stop => &mut stop,
@@ -61,7 +76,7 @@ impl SessionGuards {
             return None;
         }
         let counts_repeats = stop.max_repeats.or(warn.max_repeats).is_some();
-        let messages = request.messages().filter(|_| counts_repeats);
+        let messages = counts_repeats.then(messages).flatten();
         Some(GuardedRequest {
             id: SessionId { key_id: Arc::clone(client.caller.key_id()), name: Arc::clone(name) },
             stop,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gw_providers::settings::TimeoutOverrides;
+use gw_providers::usage_scan::UsageShape;
 use gw_routing::health::BreakerSettings;
 use gw_routing::hedge::HedgeSettings;
 use gw_routing::score::Weights;
@@ -181,6 +182,67 @@ pub struct GuardSettings {
     pub action: GuardAction,
 }
 
+/// Whose credential the upstream of a pass-through route gets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CredentialMode {
+    /// The operator's. The client sends its gateway key in any of our headers.
+    #[default]
+    Inject,
+    /// The client's own. The client sends its gateway key in `x-gateway-key`.
+    Forward,
+}
+
+/// One `[[passthrough]]` entry.
+#[derive(Clone, Debug)]
+pub struct PassthroughSettings {
+    /// The beginning of its URLs, without a slash at the end.
+    pub path: String,
+    /// The address of the upstream; None: that of the provider.
+    pub target: Option<String>,
+    /// The provider that is called.
+    pub provider: Option<String>,
+    /// The methods; empty: all.
+    pub methods: Vec<String>,
+    /// Whose credential the upstream gets.
+    pub credential: CredentialMode,
+    /// Names of further headers that go upstream.
+    pub forward_headers: Vec<String>,
+    /// Headers of every call to the target.
+    pub headers: Vec<(String, SecretString)>,
+    /// The shape in which answers report their tokens.
+    pub usage: Option<UsageShape>,
+    /// Prices of the reported tokens, whatever the model.
+    pub pricing: Option<PricingSettings>,
+    /// The cost of a request without reported tokens.
+    pub cost_per_request: Option<Price>,
+    /// The timeouts of this route.
+    pub timeouts: TimeoutOverrides,
+    /// The target may have a private or loopback address.
+    pub allow_private_network: bool,
+    /// Unencrypted calls may go to a public target.
+    pub allow_plain_http: bool,
+}
+
+impl Default for PassthroughSettings {
+    fn default() -> Self {
+        Self {
+            path: String::new(),
+            target: None,
+            provider: None,
+            methods: Vec::new(),
+            credential: CredentialMode::Inject,
+            forward_headers: Vec::new(),
+            headers: Vec::new(),
+            usage: None,
+            pricing: None,
+            cost_per_request: None,
+            timeouts: TimeoutOverrides::default(),
+            allow_private_network: true,
+            allow_plain_http: false,
+        }
+    }
+}
+
 /// The aliases by their names.
 pub type Aliases = BTreeMap<String, AliasSettings>;
 
@@ -211,6 +273,8 @@ pub struct EngineSettings {
     pub keys: Vec<KeySettings>,
     /// `[[guards]]`.
     pub guards: Vec<GuardSettings>,
+    /// `[[passthrough]]`.
+    pub passthrough: Vec<PassthroughSettings>,
     /// The configuration as operators may see it: a JSON object without secrets. Empty = there is none.
     pub shown: String,
     /// The memory that the system allows this process, in bytes. None: it has no limit.

@@ -181,6 +181,11 @@ pub trait Signer: Send + Sync + fmt::Debug {
         url: &'a str,
     ) -> Pin<Box<dyn Future<Output = Result<(), Failure>> + Send + 'a>>;
 
+    /// Whether the credentials depend on the body of the call.
+    fn reads_body(&self) -> bool {
+        false
+    }
+
     /// The current secrets, so that they can be removed from the upstream's messages.
     fn secrets(&self) -> Vec<String>;
 }

@@ -12,6 +12,7 @@ mod http1;
 mod http2;
 mod origin;
 mod pool;
+mod request_body;
 mod socket;
 mod tls;
 
@@ -19,11 +20,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use gw_wire::failure::Failure;
 use http::header::{CONTENT_ENCODING, HOST};
-use http::{HeaderMap, HeaderValue, Request, StatusCode};
-use tokio::time::Instant;
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 
 use crate::adapter::HttpCall;
 use crate::settings::Timeouts;
@@ -36,6 +35,8 @@ use self::http1::{Exchange, Http1, ResponseHead, SendError};
 use self::http2::Http2;
 use self::origin::Origin;
 use self::pool::Pool;
+use self::request_body::RequestBody;
+pub use self::request_body::{BodySource, StreamedBody, TornUpload};
 use self::tls::Tls;
 
 /// A response head and the body that follows it.
@@ -101,7 +102,40 @@ impl Client {
     /// # Errors
     /// `Unreachable`, `Timeout` (connect, or no head within `clocks.first_token`), `InvalidResponse`.
     pub async fn send(&self, call: HttpCall, clocks: &Timeouts) -> Result<UpstreamResponse, Failure> {
-        let mut request = self.request(call)?;
+        self.send_request(self.request(call)?, clocks).await
+    }
+
+    /// As [`Client::send`], for a client's own request: its path follows the base path as it is. A body that comes while it is
+    /// sent stands in the place of `call.body`, and `clocks.first_token` begins again with each piece of it.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    pub async fn pass(
+        &self,
+        call: HttpCall,
+        streamed: Option<StreamedBody>,
+        clocks: &Timeouts,
+    ) -> Result<UpstreamResponse, Failure> {
+        let uri = self.dialler.origin.passed(&call.path).map_err(bad_path)?;
+        let request = of_call(call, uri);
+        let request = match streamed {
+            Some(body) => request.map(|_| body.into()),
+            None => request,
+        };
+        self.send_request(request, clocks).await
+    }
+
+    /// The complete address of a client's own request.
+    #[must_use]
+    pub fn passed_url(&self, path: &str) -> String {
+        self.dialler.origin.passed_url(path)
+    }
+
+    async fn send_request(
+        &self,
+        mut request: Request<RequestBody>,
+        clocks: &Timeouts,
+    ) -> Result<UpstreamResponse, Failure> {
         match self.send_on_open(request, clocks).await? {
             SendAttempt::Response(response) => return Ok(response),
             SendAttempt::Nothing(unsent) => request = unsent,
@@ -119,7 +153,11 @@ impl Client {
 
     /// Tries an open connection. If the peer has closed it before anything was written, the request goes to a new
     /// connection.
-    async fn send_on_open(&self, request: Request<Bytes>, clocks: &Timeouts) -> Result<SendAttempt, Failure> {
+    async fn send_on_open(
+        &self,
+        request: Request<RequestBody>,
+        clocks: &Timeouts,
+    ) -> Result<SendAttempt, Failure> {
         let outcome = if let Some(shared) = self.shared() {
             Box::pin(self.over_http2(shared, request, clocks)).await
         } else if let Some(idle) = self.pool.take() {
@@ -139,26 +177,19 @@ impl Client {
         if may_share { self.pool.shared() } else { None }
     }
 
-    fn request(&self, call: HttpCall) -> Result<Request<Bytes>, Failure> {
-        let origin = &self.dialler.origin;
-        let uri =
-            origin.path(&call.path).map_err(|error| failures::unreachable(format_args!("path: {error}")))?;
-        let mut request = Request::new(call.body);
-        *request.method_mut() = call.method;
-        *request.uri_mut() = uri;
-        *request.headers_mut() = call.headers;
-        Ok(request)
+    fn request(&self, call: HttpCall) -> Result<Request<RequestBody>, Failure> {
+        let uri = self.dialler.origin.path(&call.path).map_err(bad_path)?;
+        Ok(of_call(call, uri))
     }
 
     async fn over_http1(
         &self,
         connection: Box<Http1>,
-        request: Request<Bytes>,
+        request: Request<RequestBody>,
         clocks: &Timeouts,
     ) -> Result<Result<UpstreamResponse, Failure>, SendError> {
         let host = &self.dialler.origin.host_header;
-        let deadline = Instant::now() + clocks.first_token;
-        let (connection, head) = connection.exchange(request, host, deadline).await?;
+        let (connection, head) = connection.exchange(request, host, clocks.first_token).await?;
         let ResponseHead { status, headers, framing, stays_open } = head;
         let exchange = Exchange::new(connection, framing, stays_open, Arc::clone(&self.pool));
         Ok(read_head(status, headers, UpstreamBody::http1(exchange)))
@@ -167,7 +198,7 @@ impl Client {
     async fn over_http2(
         &self,
         connection: Http2,
-        mut request: Request<Bytes>,
+        mut request: Request<RequestBody>,
         clocks: &Timeouts,
     ) -> Result<Result<UpstreamResponse, Failure>, SendError> {
         let path = request.uri().clone();
@@ -179,7 +210,7 @@ impl Client {
             }
         }
         request.headers_mut().remove(HOST);
-        let outcome = connection.exchange(request, Instant::now() + clocks.first_token).await;
+        let outcome = connection.exchange(request, clocks.first_token).await;
         let (stream, response) = outcome.map_err(|mut lost| {
             if let Some(unsent) = &mut lost.unsent {
                 *unsent.uri_mut() = path;
@@ -191,10 +222,22 @@ impl Client {
     }
 }
 
+fn of_call(call: HttpCall, uri: Uri) -> Request<RequestBody> {
+    let mut request = Request::new(call.body.into());
+    *request.method_mut() = call.method;
+    *request.uri_mut() = uri;
+    *request.headers_mut() = call.headers;
+    request
+}
+
+fn bad_path(error: http::Error) -> Failure {
+    failures::unreachable(format_args!("path: {error}"))
+}
+
 /// The result of trying an open connection.
 enum SendAttempt {
     Response(UpstreamResponse),
-    Nothing(Request<Bytes>),
+    Nothing(Request<RequestBody>),
 }
 
 impl fmt::Debug for Client {

@@ -16,3 +16,4 @@ pub mod registry;
 pub mod seal;
 pub mod settings;
 pub mod surfaces;
+pub mod usage_scan;

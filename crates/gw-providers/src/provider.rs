@@ -2,6 +2,7 @@
 
 mod account;
 mod credentials;
+mod passing;
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,6 +19,7 @@ use secrecy::ExposeSecret;
 
 pub use self::credentials::KeyState;
 use self::credentials::{Credentials, NoUsableKey};
+pub use self::passing::PassedCall;
 use crate::adapter::{Adapter, HttpCall, Signer};
 use crate::client::{Client, UpstreamBody, UpstreamResponse, head_timeout};
 use crate::demo::Demo;

@@ -94,6 +94,9 @@ impl<T: Transport> HeadTimed for TlsStream<TimedIo<T>> {
     }
 }
 
+/// The error of a response body that broke off.
+type BodyError = Box<dyn std::error::Error + Send + Sync>;
+
 /// Serves a connection to its end. `service` reports its requests to `activity`.
 pub(crate) async fn run<T, S, B>(socket: T, settings: ConnectionSettings, activity: Arc<Activity>, service: S)
 where
@@ -103,7 +106,8 @@ where
         + Send
         + 'static,
     S::Future: Unpin + Send + 'static,
-    B: Body<Data = Bytes, Error = std::convert::Infallible> + Unpin + Send + 'static,
+    B: Body<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: Into<BodyError>,
 {
     let deadline = Instant::now() + settings.timeouts.head;
     let socket = TimedIo::new(socket, Arc::clone(&activity), settings.timeouts);
@@ -134,7 +138,8 @@ async fn serve_http<T, S, B>(
         + Send
         + 'static,
     S::Future: Unpin + Send + 'static,
-    B: Body<Data = Bytes, Error = std::convert::Infallible> + Unpin + Send + 'static,
+    B: Body<Data = Bytes> + Unpin + Send + 'static,
+    B::Error: Into<BodyError>,
 {
     let detected = {
         let mut detecting = std::pin::pin!(timeout_at(deadline, detect(&mut io)));
@@ -190,7 +195,8 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible> + Unpin,
     S::Future: Unpin,
-    B: Body<Data = Bytes, Error = std::convert::Infallible> + 'static,
+    B: Body<Data = Bytes> + 'static,
+    B::Error: Into<BodyError>,
 {
     let mut builder = http1::Builder::new();
     builder
@@ -266,7 +272,8 @@ where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible> + Unpin + Send,
     S::Future: Send + 'static,
-    B: Body<Data = Bytes, Error = std::convert::Infallible> + Send + 'static,
+    B: Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BodyError>,
 {
     let executor =
         WatchdogExecutor { tracker: settings.tracker.clone(), limit: settings.timeouts.send_timeout };

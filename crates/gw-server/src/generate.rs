@@ -131,7 +131,7 @@ where
             is_plain: wishes.is_plain,
             forwarded: match generation {
                 // No upstream gets the own body of these requests.
-                Generation::Answer(Operation::Plain(_)) => Vec::new(),
+                Generation::Answer(Operation::Plain(_) | Operation::Passthrough) => Vec::new(),
                 Generation::Answer(Operation::Messages | Operation::Responses)
                 | Generation::CountTokens
                 | Generation::Compact => forwarded_headers(&parts.headers, client_dialect::of(parts)),
@@ -152,6 +152,8 @@ where
             Generation::Answer(Operation::Responses) => {
                 cpu.host(async move { engine.responses(context, bytes).await }).await
             }
+            // The routes of the configuration have an endpoint of their own.
+            Generation::Answer(Operation::Passthrough) => Err(Error::internal()),
             Generation::CountTokens => {
                 cpu.host(async move { engine.count_tokens(context, bytes).await }).await
             }

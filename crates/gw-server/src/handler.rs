@@ -11,6 +11,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use gw_admin::Requester;
 use gw_engine::error::{Error, Kind, Result};
+use gw_engine::passthrough_routes::PassthroughRoute;
 use gw_engine::settings::Role;
 use gw_engine::{Caller, EventStream, request_id};
 use gw_wire::dialects::ClientDialect;
@@ -33,13 +34,14 @@ use crate::listener::Listener;
 use crate::live_tail;
 use crate::ops;
 use crate::outgoing::Outgoing;
+use crate::passthrough;
 use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
 use crate::response::{
     Content, ExtraHeaders, GatewayReply, HttpReply, MESSAGES_REQUEST_ID, PROCESSING_MS, REQUEST_ID,
 };
 use crate::router::{self, Endpoint, Generation, Guard, Management, Route, RouteMatch};
-use crate::security_headers::harden;
+use crate::security_headers::{harden, sandbox};
 use crate::sign_in::{self, API_KEY, SignInCall};
 use crate::state::ServerState;
 use crate::stored_responses;
@@ -77,6 +79,10 @@ where
     let accepted = Instant::now();
     let (parts, mut body) = request.into_parts();
     let found = router::find(parts.uri.path(), origin.listener);
+    let found = match passthrough::find(&origin.state, &found, &parts, origin.listener) {
+        Some(matched) => RouteMatch::of_passthrough(matched),
+        None => found,
+    };
     let dialect = client_dialect::of(&parts);
     let client = origin.state.settings.trusted_proxies.client(origin.client, &parts.headers);
     let mut record = Box::new(RequestRecord {
@@ -104,11 +110,13 @@ where
         capture: None,
         trace: None,
         trace_content: None,
+        pieces: bytes::BytesMut::new(),
         guard: Some(guard),
         is_handed_on: false,
     });
     let mut extra = ExtraHeaders::new();
-    if let Some(tracer) = origin.state.tracer.as_ref().filter(|_| record.route.pattern.starts_with("/v1")) {
+    let is_traced = record.route.pattern.starts_with("/v1") || found.passthrough.is_some();
+    if let Some(tracer) = origin.state.tracer.as_ref().filter(|_| is_traced) {
         record.trace = Some(tracer.begin(&parts.headers));
     }
     let answered = {
@@ -187,8 +195,10 @@ fn finish(
             }
         }
     }
+    if let Content::Relay(_) = reply.content {
+        sandbox(&mut reply.headers);
     // A generated answer is for programs, and gets no more headers than it needs.
-    if record.call.is_none() || !reply.status.is_success() {
+    } else if record.call.is_none() || !reply.status.is_success() {
         harden(&mut reply.headers, record.state.tls.is_some());
     }
     if parts.method == Method::HEAD {
@@ -240,12 +250,27 @@ where
     }
     let caller = match route.guard {
         Guard::Open => None,
+        Guard::Key if found.passthrough.is_some() => {
+            let matched = found.passthrough.as_ref().map(|matched| &*matched.route);
+            Some(passthrough_caller(&state, parts, matched, record)?)
+        }
         _ => Some(authenticate(&state, parts, route, record).await?),
     };
     if let Some(allow) = route.method_error(&parts.method) {
         return Ok(HttpReply::method_not_allowed(allow, client_dialect::of(parts), &record.request_id));
     }
     match (route.endpoint(), caller) {
+        (Endpoint::Passthrough, Some(caller)) => {
+            let Some(matched) = &found.passthrough else { return Err(unknown_url(parts)) };
+            if let Some(refusal) = passthrough::method_error(matched, &parts.method) {
+                return Ok(refusal);
+            }
+            record.in_flight = Some(state.admit_in_flight()?);
+            if state.is_draining() {
+                return Err(overloaded("The gateway is shutting down."));
+            }
+            Box::pin(passthrough::forward(parts, &matched.route, body, record, caller, extra)).await
+        }
         (Endpoint::Probe(page), _) => Ok(page(&state, record.listener)),
         (Endpoint::Page(page), _) => Ok(page(&state, parts)),
         (Endpoint::Root, _) => Ok(ops::root(&state, record.listener, &parts.headers)),
@@ -296,6 +321,7 @@ where
             | Endpoint::Manage(_)
             | Endpoint::Catalogue(_)
             | Endpoint::StoredResponse(_)
+            | Endpoint::Passthrough
             | Endpoint::Generate(_),
             None,
         ) => Err(unknown_url(parts)),
@@ -406,6 +432,19 @@ async fn authenticate(
     };
     record.key = Some(Arc::clone(caller.key_name()));
     check_role(route.guard, &parts.method, caller.role())?;
+    Ok(caller)
+}
+
+/// Finds the holder of the gateway key of a request on a pass-through route. A session of a browser is not enough.
+fn passthrough_caller(
+    state: &ServerState,
+    parts: &Parts,
+    route: Option<&PassthroughRoute>,
+    record: &mut RequestRecord,
+) -> Result<Caller> {
+    let route = route.ok_or_else(|| unknown_url(parts))?;
+    let caller = passthrough::caller(state, parts, route, record.client.ip())?;
+    record.key = Some(Arc::clone(caller.key_name()));
     Ok(caller)
 }
 

@@ -37,6 +37,7 @@ mod metrics;
 mod ops;
 mod outgoing;
 mod own_page;
+mod passthrough;
 mod proxy_protocol;
 mod quiet_body;
 mod refusal;
@@ -65,7 +66,7 @@ pub use access_log::{AccessLog, LogLine};
 pub use gw_console::Asset;
 
 pub use certificate::{Validity, certificate_validity};
-pub use router::{Guard, ROUTES, Route};
+pub use router::{Guard, ROUTES, Route, is_own_url};
 pub use serve::{Listeners, serve};
 pub use shutdown::Shutdown;
 pub use state::{NotReady, OperatorServices, Readiness, ServerState};

@@ -12,6 +12,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind};
+use gw_engine::passthrough::TornAnswer;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::admission::Meter;
@@ -36,6 +37,8 @@ pub(crate) trait BodyObserver {
     }
     /// The stream panicked.
     fn panicked(&mut self);
+    /// The connection took a piece of a body that is no stream of events.
+    fn sent_piece(&mut self, bytes: &Bytes);
     /// The response must end by `deadline`, whether its client reads or not.
     fn deadline(&mut self, deadline: Instant);
 }
@@ -73,6 +76,7 @@ impl<S: StreamDeadline, W: BodyObserver> Outgoing<S, W> {
             }
             Content::Full(_) => Some(deadline),
             Content::Stream(stream) => stream.deadline(),
+            Content::Relay(body) => body.due(),
             Content::Live(_) => None,
         };
         if let Some(deadline) = deadline {
@@ -90,12 +94,12 @@ where
     W: BodyObserver,
 {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = TornAnswer;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, TornAnswer>>> {
         let this = &mut *self;
         let frame = match &mut this.content {
             Content::Empty => None,
@@ -125,6 +129,26 @@ where
                     note(BodyPoll::Gave);
                     this.observer.sent(&bytes);
                     return Poll::Ready(Some(Ok(Frame::data(bytes))));
+                }
+                Poll::Ready(None) => None,
+            },
+            Content::Relay(body) => match body.poll_piece(cx) {
+                Poll::Pending => {
+                    note(BodyPoll::Waits);
+                    return Poll::Pending;
+                }
+                Poll::Ready(Some(Ok(piece))) => {
+                    note(BodyPoll::Gave);
+                    this.observer.sent_piece(&piece);
+                    if !body.is_over() {
+                        return Poll::Ready(Some(Ok(Frame::data(piece))));
+                    }
+                    Some(piece)
+                }
+                Poll::Ready(Some(Err(torn))) => {
+                    this.content = Content::Empty;
+                    this.observer.completed();
+                    return Poll::Ready(Some(Err(torn)));
                 }
                 Poll::Ready(None) => None,
             },
@@ -173,13 +197,18 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self.content, Content::Empty)
+        match &self.content {
+            Content::Empty => true,
+            Content::Relay(body) => body.is_over(),
+            Content::Full(_) | Content::Stream(_) | Content::Live(_) => false,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.content {
             Content::Empty => SizeHint::with_exact(0),
             Content::Full(bytes) => SizeHint::with_exact(u64::try_from(bytes.len()).unwrap_or(u64::MAX)),
+            Content::Relay(body) => body.known_bytes().map(SizeHint::with_exact).unwrap_or_default(),
             Content::Stream(_) | Content::Live(_) => SizeHint::default(),
         }
     }
@@ -214,6 +243,9 @@ mod tests {
         }
         fn panicked(&mut self) {
             self.panicked.fetch_add(1, Ordering::AcqRel);
+        }
+        fn sent_piece(&mut self, bytes: &Bytes) {
+            self.sent(bytes);
         }
         fn deadline(&mut self, _deadline: Instant) {}
     }

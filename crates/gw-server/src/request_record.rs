@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use gw_engine::error::Kind;
 use gw_engine::payloads::{Capture, ContentCapture};
 use gw_engine::request::trace::{RequestTrace, ServerRecord};
@@ -25,6 +25,8 @@ use crate::upload::BodyPermit;
 
 /// The status in the log of a request whose client went away.
 const CLIENT_CLOSED: u16 = 499;
+/// The most bytes of an answer that passes through, of those that are stored or traced.
+const MAX_PIECES_BYTES: usize = 1 << 20;
 /// Characters of a method that a trace keeps. Clients may invent methods.
 const MAX_METHOD_CHARS: usize = 16;
 
@@ -60,6 +62,8 @@ pub(crate) struct RequestRecord {
     pub(crate) trace: Option<Arc<RequestTrace>>,
     /// The bodies for its trace, if traces have them.
     pub(crate) trace_content: Option<Box<ContentCapture>>,
+    /// The pieces of an answer that passes through, if it is stored or traced.
+    pub(crate) pieces: BytesMut,
     /// Tells the connection when the request ends. None = the answer is made without a connection.
     pub(crate) guard: Option<RequestGuard>,
     /// A call in the background has the record of this request, and ends it.
@@ -75,6 +79,14 @@ impl BodyObserver for RequestRecord {
         if let Some(content) = &mut self.trace_content {
             content.sent(bytes);
         }
+    }
+
+    fn sent_piece(&mut self, bytes: &Bytes) {
+        if self.is_captured() && self.pieces.len() < MAX_PIECES_BYTES {
+            let room = MAX_PIECES_BYTES - self.pieces.len();
+            self.pieces.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
+        }
+        self.bytes_out += bytes.len() as u64;
     }
 
     fn completed(&mut self) {
@@ -107,6 +119,21 @@ impl AnswerRecord for RequestRecord {
 }
 
 impl RequestRecord {
+    fn is_captured(&self) -> bool {
+        self.capture.is_some() || self.trace_content.is_some()
+    }
+
+    /// Hands over the pieces of an answer that passed through.
+    fn take_pieces(&mut self) {
+        let whole = std::mem::take(&mut self.pieces).freeze();
+        if let Some(capture) = self.capture.as_mut().filter(|_| !whole.is_empty()) {
+            capture.sent(&whole);
+        }
+        if let Some(content) = self.trace_content.as_mut().filter(|_| !whole.is_empty()) {
+            content.sent(&whole);
+        }
+    }
+
     /// Takes the record of a request whose answer is made in the background: its permits, its payload, its trace and its line
     /// of the access log. The connection keeps nothing of it.
     pub(crate) fn hand_on(&mut self) -> Self {
@@ -143,12 +170,14 @@ impl RequestRecord {
             capture,
             trace: self.trace.take(),
             trace_content,
+            pieces: BytesMut::new(),
             guard: None,
             is_handed_on: false,
         }
     }
 
     fn write(&mut self) {
+        self.take_pieces();
         let ended = Instant::now();
         let duration = ended.saturating_duration_since(self.accepted);
         let record = self.call.as_ref().map(|call| call.record());

@@ -5,6 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind, Retry};
+use gw_engine::passthrough::RelayedBody;
 use gw_wire::dialects::{ClientDialect, messages, responses};
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER, UPGRADE,
@@ -58,6 +59,8 @@ pub(crate) enum Content<S> {
     Stream(S),
     /// Events that do not come from the engine.
     Live(EventSource),
+    /// The answer of an upstream on a pass-through route.
+    Relay(Box<RelayedBody>),
 }
 
 impl<S> HttpReply<S> {
@@ -154,6 +157,14 @@ impl<S> HttpReply<S> {
         let error = Error::new(Kind::MethodNotAllowed, format!("Method not allowed. Use one of: {allow}."));
         let mut reply = Self::error_in(dialect, &error, request_id);
         reply.headers.insert(ALLOW, HeaderValue::from_static(allow));
+        reply
+    }
+
+    /// A 405 of a URL whose methods the configuration has.
+    pub(crate) fn method_not_allowed_of(allow: &str) -> Self {
+        let error = Error::new(Kind::MethodNotAllowed, format!("Method not allowed. Use one of: {allow}."));
+        let mut reply = Self::error_in(ClientDialect::OpenAi, &error, "");
+        reply.headers.extend(HeaderValue::from_str(allow).ok().map(|allow| (ALLOW, allow)));
         reply
     }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use gw_admin::{AdminRequest, DiagnosticsRequest};
 use gw_engine::error::Result;
+use gw_engine::passthrough_routes::PassthroughMatch;
 use gw_engine::settings::Role;
 use gw_wire::operation::{Operation, PlainOperation};
 use gw_wire::percent::decode;
@@ -102,6 +103,8 @@ pub(crate) enum Endpoint {
     Root,
     /// The web console.
     Console,
+    /// A URL of the configuration.
+    Passthrough,
     /// A request of an operator.
     Manage(Management),
     /// No endpoint: the answer is 404.
@@ -180,6 +183,9 @@ const fn route(
 }
 
 const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
+
+/// The routes of `[[passthrough]]`. No path is this pattern: [`crate::passthrough::find`] finds the routes.
+const PASSTHROUGH: Route = route("passthrough", None, Guard::Key, Endpoint::Passthrough);
 
 /// The Responses API. Its GET is the handshake of a WebSocket.
 const RESPONSES: &str = Operation::Responses.row().path;
@@ -266,6 +272,7 @@ const OTHERS: &[Route] = &{
         route("/auth/key", POST, Open, SignIn(SignInAction::Key)),
         route("/auth/link", POST, Open, SignIn(SignInAction::Link)),
         route("/auth/links", POST, Open, SignIn(SignInAction::NewLink)),
+        PASSTHROUGH,
         UNKNOWN,
     ]
 };
@@ -285,6 +292,8 @@ pub(crate) struct RouteMatch<'a> {
     index: usize,
     /// The decoded `{id}`. None: the pattern has no id, or the id is not valid percent-encoded UTF-8.
     pub(crate) id: Option<Cow<'a, str>>,
+    /// The route of the configuration.
+    pub(crate) passthrough: Option<Box<PassthroughMatch>>,
 }
 
 /// Finds the route of a path. A slash at the end of the path is not significant.
@@ -295,13 +304,13 @@ pub(crate) fn find(path: &str, listener: Listener) -> RouteMatch<'_> {
     };
     let found = find_row(path, listener).or_else(|| find_row(of_alias(path)?, listener));
     let last = ROUTES.len().saturating_sub(1);
-    found.unwrap_or(RouteMatch { route: &UNKNOWN, index: last, id: None })
+    found.unwrap_or(RouteMatch { route: &UNKNOWN, index: last, id: None, passthrough: None })
 }
 
 fn find_row(path: &str, listener: Listener) -> Option<RouteMatch<'_>> {
     ROUTES.iter().enumerate().find_map(|(index, route)| {
         let id = route.matches(path)?;
-        route.is_served_by(listener).then_some(RouteMatch { route, index, id })
+        route.is_served_by(listener).then_some(RouteMatch { route, index, id, passthrough: None })
     })
 }
 
@@ -320,7 +329,29 @@ pub(crate) fn generation_routes() -> impl Iterator<Item = RouteLabel> {
     generation.map(|(index, route)| route.label(index))
 }
 
+/// Whether the gateway itself answers this path, or one of its own pages stands there. `/v1` has room for other URLs.
+#[must_use]
+pub fn is_own_url(path: &str) -> bool {
+    let found = find(path, Listener::Single);
+    let is_api = path.starts_with("/v1/") || path == "/v1";
+    match found.route.endpoint {
+        Endpoint::NotFound => found.route.pattern != UNKNOWN.pattern && !is_api,
+        _ => true,
+    }
+}
+
 impl RouteMatch<'_> {
+    /// Whether no endpoint answers the path.
+    pub(crate) fn is_unknown(&self) -> bool {
+        matches!(self.route.endpoint, Endpoint::NotFound) && !self.route.pattern.starts_with("/admin/")
+    }
+
+    /// The match of a route of the configuration.
+    pub(crate) fn of_passthrough(matched: Box<PassthroughMatch>) -> Self {
+        let index = ROUTES.iter().position(|route| route.pattern == PASSTHROUGH.pattern).unwrap_or_default();
+        Self { route: &PASSTHROUGH, index, id: None, passthrough: Some(matched) }
+    }
+
     /// The label of metrics and log lines.
     pub(crate) fn label(&self) -> RouteLabel {
         self.route.label(self.index)

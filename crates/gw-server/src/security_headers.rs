@@ -23,6 +23,12 @@ pub(crate) fn harden(headers: &mut HeaderMap, is_encrypted: bool) {
     headers.insert(RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
 }
 
+/// Adds the headers that keep a browser from running what an upstream wrote as a page of the gateway.
+pub(crate) fn sandbox(headers: &mut HeaderMap) {
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; sandbox"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,6 +14,8 @@ pub struct ServerSettings {
     pub admin_listen: Option<String>,
     /// The most bytes of a request body, before and after decompression.
     pub body_limit: usize,
+    /// The most bytes of a body that is sent upstream as it comes.
+    pub upload_limit: usize,
     /// The most bytes of all request bodies over 64 KiB together. None: [`ServerSettings::usual_body_memory`].
     pub body_memory: Option<usize>,
     /// The most open connections of each listener. Further ones are refused at once.
@@ -75,6 +77,7 @@ impl Default for ServerSettings {
             listen: "127.0.0.1:4000".to_owned(),
             admin_listen: None,
             body_limit: 32 << 20,
+            upload_limit: 512 << 20,
             body_memory: None,
             max_connections: 65_536,
             max_in_flight: 4_096,

@@ -13,7 +13,8 @@ use http_body::Body;
 use http_body_util::BodyExt;
 use tokio::time::{Instant, timeout_at};
 
-use crate::gunzip::{self, too_large};
+use crate::gunzip;
+pub(crate) use crate::gunzip::too_large;
 use crate::head_errors::headers_too_large;
 
 /// The error type of a request body.
@@ -129,6 +130,11 @@ pub(crate) fn check_media(headers: &HeaderMap) -> Result<Encoding> {
     Ok(encoding)
 }
 
+/// Whether a body is JSON, by its type or for want of one.
+pub(crate) fn is_json_or_missing(headers: &HeaderMap) -> bool {
+    headers.get_all(CONTENT_TYPE).iter().all(|value| value.to_str().is_ok_and(is_json))
+}
+
 fn is_json(value: &str) -> bool {
     if value == "application/json" {
         return true;
@@ -231,6 +237,37 @@ where
         whole.extend_from_slice(&data);
     }
     Ok(if whole.is_empty() { first } else { whole.freeze() })
+}
+
+/// The next piece of a body of which so many bytes have come since a moment; None at its end.
+///
+/// # Errors
+/// The piece does not come in time, or the body broke off.
+pub(crate) async fn next_piece<B>(
+    body: &mut B,
+    (started, total): (std::time::Instant, usize),
+    limit: Duration,
+) -> Result<Option<Bytes>>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    let pace = Duration::from_secs(u64::try_from(total).unwrap_or(0) / MIN_BYTES_PER_SECOND);
+    let by_pace = Instant::from_std(started) + limit * SLOW_BODY_TIMEOUTS + pace;
+    let deadline = (Instant::now() + limit).min(by_pace);
+    loop {
+        let frame = match timeout_at(deadline, body.frame()).await {
+            Err(_) => return Err(Error::new(Kind::RequestTimeout, "The request body arrived too slowly.")),
+            Ok(None) => return Ok(None),
+            Ok(Some(Err(error))) => return Err(broken(&*error.into())),
+            Ok(Some(Ok(frame))) => frame,
+        };
+        if let Ok(data) = frame.into_data()
+            && !data.is_empty()
+        {
+            return Ok(Some(data));
+        }
+    }
 }
 
 /// The error of a body that could not be read to its end: the client went away, or the body is malformed.

@@ -10,6 +10,8 @@ pub enum Operation {
     Messages,
     /// OpenAI's Responses API.
     Responses,
+    /// A request on a pass-through route, which goes upstream as the client wrote it.
+    Passthrough,
 }
 
 /// An operation whose body needs no translation: a provider with OpenAI's dialect gets it with small edits.
@@ -276,7 +278,7 @@ impl PlainOperation {
 
 impl Operation {
     /// All operations, in the order of the documentation.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Plain(PlainOperation::Chat),
         Self::Responses,
         Self::Messages,
@@ -286,6 +288,7 @@ impl Operation {
         Self::Plain(PlainOperation::Score),
         Self::Plain(PlainOperation::Moderation),
         Self::Plain(PlainOperation::Images),
+        Self::Passthrough,
     ];
 
     /// The facts about the operation.
@@ -308,6 +311,16 @@ impl Operation {
                 id_prefix: "resp_",
                 has_hyphens_in_id: false,
                 prompt_members: &["input"],
+                ..CHAT
+            },
+            // The configuration has its URLs.
+            Self::Passthrough => &OperationRow {
+                path: "",
+                name: "passthrough",
+                surface: "passthrough",
+                semantic_name: "passthrough",
+                id_prefix: "",
+                prompt_members: &[],
                 ..CHAT
             },
         }

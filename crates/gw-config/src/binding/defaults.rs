@@ -8,8 +8,8 @@ use gw_engine::catalog::prices::ImagePrice;
 use gw_engine::payloads::PayloadSettings;
 use gw_engine::response_cache::SemanticSettings;
 use gw_engine::settings::{
-    AliasSettings, GuardSettings, KeySettings, Limits, ModelSettings, PricingSettings, Role, RoutingSettings,
-    TierSettings,
+    AliasSettings, GuardSettings, KeySettings, Limits, ModelSettings, PassthroughSettings, PricingSettings,
+    Role, RoutingSettings, TierSettings,
 };
 use gw_engine::stored_responses::StoredResponseSettings;
 use gw_identity::{ClaimNames, IssuerSettings, KeySource, LoginSettings, SigningAlgorithm};
@@ -53,6 +53,7 @@ own_defaults!(
     IdentitySettings,
     Limits,
     ModelSettings,
+    PassthroughSettings,
     PayloadSettings,
     ImagePrice,
     PricingSettings,

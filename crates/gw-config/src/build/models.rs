@@ -41,7 +41,7 @@ pub(super) fn models(
 }
 
 /// Checks that the tiers rise, so that each prompt length has one price.
-fn rising_tiers(pricing: &Table, report: &mut ProblemReport) {
+pub(super) fn rising_tiers(pricing: &Table, report: &mut ProblemReport) {
     let mut last = 0;
     for table in pricing.tables("tiers") {
         let above = filled::<TierSettings>(Some(table)).above_input_tokens;

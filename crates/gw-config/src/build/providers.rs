@@ -133,18 +133,24 @@ fn address(table: &Table, report: &mut ProblemReport) {
         let hint = format!("write the address without '{endpoint}'");
         report.fault_with_hint(table.position("base_url"), &table.path("base_url"), message, Some(hint));
     }
+    check_address(table, "base_url", report);
+}
+
+/// Checks that the network of an address is allowed.
+pub(super) fn check_address(table: &Table, key: &'static str, report: &mut ProblemReport) {
+    let Some(url) = table.text(key) else { return };
     let Ok(Some(address)) = base_url_host(&url) else { return };
     let is_plain_http = url.get(..7).is_some_and(|start| start.eq_ignore_ascii_case("http://"));
     let is_public = reach(address) == Reach::Public;
     if is_public && is_plain_http && table.bool("allow_plain_http") != Some(true) {
         let message = "is a public address without TLS: keys and prompts would cross the network unencrypted";
         let hint = "write https://, or set allow_plain_http = true".to_owned();
-        report.fault_with_hint(table.position("base_url"), &table.path("base_url"), message, Some(hint));
+        report.fault_with_hint(table.position(key), &table.path(key), message, Some(hint));
     }
     if !is_public && table.bool("allow_private_network") == Some(false) {
         let message = "is a private address, and allow_private_network is false";
         let hint = "set allow_private_network = true if the gateway may call it".to_owned();
-        report.fault_with_hint(table.position("base_url"), &table.path("base_url"), message, Some(hint));
+        report.fault_with_hint(table.position(key), &table.path(key), message, Some(hint));
     }
 }
 

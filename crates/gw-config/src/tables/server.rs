@@ -50,6 +50,12 @@ pub(super) static SERVER: Section = Section {
             field!(ServerSettings, body_limit, Form::MIB),
             "The largest request body in MiB, before and after decompression.",
         ),
+        setting(
+            "upload_limit_mib",
+            Kind::Int { min: 1, max: 1_048_576 },
+            field!(ServerSettings, upload_limit, Form::MIB),
+            "The largest upload in MiB: a request body that is not JSON, on a pass-through route, which is sent upstream as it comes.",
+        ),
         setting_or(
             "body_memory_mib",
             Kind::Int { min: 1, max: 1_048_576 },

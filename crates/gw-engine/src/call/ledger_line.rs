@@ -74,6 +74,12 @@ impl LedgerLine {
         self.entry.user = request.user().as_deref().map(clipped);
     }
 
+    /// Notes a request that passes through.
+    pub(crate) fn note_forwarded(&mut self, model: &str, is_stream: bool) {
+        self.entry.requested_model = clipped(model);
+        self.entry.stream = is_stream;
+    }
+
     /// Notes the strategy and the first candidate.
     pub(crate) fn note_plan(&mut self, plan: &Plan) {
         plan.strategy.as_str().clone_into(&mut self.entry.strategy);
@@ -138,7 +144,15 @@ impl LedgerLine {
             self.note_progress(candidate, &billed);
             return Ok(());
         }
-        self.note_usage(candidate, &billed);
+        self.begin_forwarded(candidate, &billed)
+    }
+
+    /// Puts the line into the journal with what is charged if the process dies.
+    ///
+    /// # Errors
+    /// As [`LedgerLine::begin`].
+    pub(crate) fn begin_forwarded(&mut self, candidate: &Candidate, billed: &BilledUsage) -> Result<()> {
+        self.note_usage(candidate, billed);
         self.begun = Some(self.journal.begin(&self.entry).map_err(|_| {
             let message = "The gateway's store is unavailable, and its journal cannot take more requests.";
             Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(5))

@@ -99,6 +99,16 @@ impl Settlement {
         }
     }
 
+    /// Notes a request that passes through, with the model that it names.
+    pub(crate) fn note_forwarded(&mut self, model: &str, is_stream: bool) {
+        if let Some(line) = &mut self.line {
+            line.note_forwarded(model, is_stream);
+        }
+        if let Some(tracing) = &mut self.tracing {
+            tracing.note_forwarded(model, is_stream);
+        }
+    }
+
     /// Notes how the request is routed.
     pub(crate) fn note_plan(&mut self, plan: &Plan) {
         if let Some(line) = &mut self.line {
@@ -147,6 +157,18 @@ impl Settlement {
         self.note_attempts(count);
         if let Some(line) = &mut self.line {
             line.begin(candidate, request, self.upstream_calls.all())?;
+        }
+        Ok(self.upstream_calls.begin_attempt(candidate))
+    }
+
+    /// Begins the only attempt of a request that passes through. `billed` is charged if the process dies during it.
+    ///
+    /// # Errors
+    /// As [`Settlement::begin_attempt`].
+    pub(crate) fn begin_forwarded(&mut self, candidate: &Candidate, billed: &BilledUsage) -> Result<Attempt> {
+        self.note_attempts(1);
+        if let Some(line) = &mut self.line {
+            line.begin_forwarded(candidate, billed)?;
         }
         Ok(self.upstream_calls.begin_attempt(candidate))
     }

@@ -52,6 +52,12 @@ impl CallTracing {
         };
     }
 
+    /// Notes what is known of a request that passes through.
+    pub(crate) fn note_forwarded(&mut self, model: &str, is_stream: bool) {
+        self.record.requested_model = model.chars().take(MAX_MODEL_CHARS).collect();
+        self.record.parameters = Parameters { stream: is_stream, ..Parameters::default() };
+    }
+
     /// The id of the trace.
     pub(crate) fn id(&self) -> TraceId {
         self.trace.id()

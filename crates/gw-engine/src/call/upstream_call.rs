@@ -316,6 +316,20 @@ impl UpstreamCalls {
         UpstreamCallId(records.calls.len() - 1)
     }
 
+    /// A call is charged by this size at the prices of this model, with the usage that was reported and the bytes of the answer.
+    pub(crate) fn charge_as(
+        &self,
+        UpstreamCallId(call): UpstreamCallId,
+        (model, size): (&Arc<Model>, CallSize),
+        reported: Option<Usage>,
+        answer_bytes: u64,
+    ) {
+        if let Some(call) = self.records.lock().calls.get_mut(call) {
+            (call.model, call.size, call.is_free) = (Arc::clone(model), size, false);
+            (call.reported, call.answer_bytes, call.billed) = (reported, answer_bytes, None);
+        }
+    }
+
     /// The provider charges nothing for a call.
     pub(crate) fn mark_free(&self, UpstreamCallId(call): UpstreamCallId) {
         if let Some(call) = self.records.lock().calls.get_mut(call) {

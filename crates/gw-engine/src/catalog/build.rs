@@ -12,6 +12,7 @@ use gw_wire::money::Price;
 use super::entry::{Provenance, render};
 use super::model::{Dimensions, Modalities, Model, Performance, Scores};
 use super::names::split_id;
+use super::prices::Prices;
 use super::providers::{Discovered, ProviderFacts};
 use super::{pricing, shipped};
 use crate::settings::{Aliases, ModelSettings, PricingSettings};
@@ -255,6 +256,13 @@ fn replace<T>(place: &mut T, with: Option<T>) {
 fn bare<'a>(id: &str, provider: &str, name: &str, multiplier: Price) -> ModelDraft<'a> {
     let (pricing, provenance) = (pricing::PriceDraft::default(), Provenance::default());
     ModelDraft { model: blank(id, provider, name), pricing, multiplier, provenance }
+}
+
+impl Model {
+    /// A model that stands in the records of requests which name no model of the catalogue.
+    pub(crate) fn stand_in(id: &str, provider: &str, prices: Option<Prices>) -> Self {
+        Self { prices, ..blank(id, provider, id) }
+    }
 }
 
 fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {

@@ -124,6 +124,18 @@ impl PriceDraft {
     }
 }
 
+impl Prices {
+    /// Prices that stand in the configuration alone; None if no price is stated.
+    ///
+    /// # Errors
+    /// The currency or the tiers cannot be used.
+    pub(crate) fn of_settings(set: &PricingSettings, multiplier: Price) -> Result<Option<Self>, String> {
+        let mut draft = PriceDraft::default();
+        draft.apply(set);
+        draft.finish(multiplier)
+    }
+}
+
 impl From<&TierSettings> for TierDraft {
     fn from(set: &TierSettings) -> Self {
         let official = Rates {

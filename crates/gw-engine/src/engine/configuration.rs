@@ -8,6 +8,7 @@ use gw_wire::money::Price;
 
 use crate::catalog::{Catalog, Discovered, ProviderFacts};
 use crate::names_map::NamesMap;
+use crate::passthrough_routes::PassthroughRoutes;
 use crate::plan::routing_state::RoutingState;
 use crate::plan::snapshot::Snapshot;
 use crate::session_guard::SessionGuards;
@@ -63,6 +64,11 @@ pub(super) fn snapshot(
     let nothing = Catalog::default();
     let measured = earlier.map_or(&nothing, |earlier| &earlier.catalog);
     let catalog = catalog((measured, &is_same), configured, discovered)?;
+    let find = |name: &str| {
+        let deployed = configured.deployed.iter().find(|deployed| **deployed.provider.name() == *name)?;
+        Some((Arc::clone(&deployed.provider), deployed.price_multiplier))
+    };
+    let passthrough = PassthroughRoutes::build(&configured.settings.passthrough, find)?;
     let EngineSettings { routing, request_limits, guards, codex_instructions, .. } = &configured.settings;
     let new_hedges = || routing.hedge.as_ref().map(|settings| Arc::new(HedgeBudget::new(settings)));
     let same_hedges = earlier.filter(|earlier| earlier.routing.hedge == routing.hedge);
@@ -74,6 +80,7 @@ pub(super) fn snapshot(
         request_limits: *request_limits,
         hedges: same_hedges.map_or_else(new_hedges, |earlier| earlier.hedges.clone()),
         session_guards: Arc::new(SessionGuards::new(guards)),
+        passthrough: Arc::new(passthrough),
         state: state.unwrap_or_else(|| Arc::new(RoutingState::new(configured.settings.allowed_bytes))),
     })
 }

@@ -8,6 +8,7 @@ use gw_wire::request::RequestLimits;
 
 use crate::catalog::Catalog;
 use crate::names_map::NamesMap;
+use crate::passthrough_routes::PassthroughRoutes;
 use crate::plan::routing_state::RoutingState;
 use crate::session_guard::SessionGuards;
 use crate::settings::RoutingSettings;
@@ -22,6 +23,7 @@ pub(crate) struct Snapshot {
     /// The budget of hedges; None = no hedges.
     pub(crate) hedges: Option<Arc<HedgeBudget>>,
     pub(crate) session_guards: Arc<SessionGuards>,
+    pub(crate) passthrough: Arc<PassthroughRoutes>,
     /// The routing state, which outlives the configuration.
     pub(crate) state: Arc<RoutingState>,
 }

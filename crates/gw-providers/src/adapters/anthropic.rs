@@ -26,6 +26,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 
 use self::request::MessagesHost;
+pub(crate) use self::usage::AnthropicUsage;
 use super::counting::{self, counting, picked};
 use super::failure;
 use super::http_call::post_streamable;

@@ -32,6 +32,8 @@ use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::{ChatRequest, EmbeddingsRequest};
+use gw_wire::usage::Usage;
+use serde_json::value::RawValue;
 
 use self::credentials::AwsEnvironment;
 use self::sigv4::SigV4;
@@ -180,6 +182,11 @@ impl Dialect for Bedrock {
     fn decode_embed<'a>(&self, body: &'a [u8], expected: usize) -> Result<EmbeddingsReply<'a>, Failure> {
         embeddings::decode(body, expected)
     }
+}
+
+/// Reads a `TokenUsage` of an answer that passes through; None without counts.
+pub(crate) fn read_usage(text: &str) -> Option<Usage> {
+    usage::read(serde_json::from_str::<&RawValue>(text).ok()?)
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
+use gw_wire::usage::Usage;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 use serde::Deserialize;
@@ -204,6 +205,11 @@ impl Dialect for Gemini {
     fn decode_embed<'a>(&self, body: &'a [u8], _: usize) -> Result<EmbeddingsReply<'a>, Failure> {
         embeddings::decode(body)
     }
+}
+
+/// Reads a `usageMetadata` of an answer that passes through; None without counts.
+pub(crate) fn read_usage(text: &str) -> Option<Usage> {
+    serde_json::from_str::<usage::UsageMetadata<'_>>(text).ok()?.usage()
 }
 
 #[cfg(test)]

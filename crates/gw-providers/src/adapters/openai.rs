@@ -29,7 +29,9 @@ use gw_wire::dialects::messages::native::{NativeHost, Signature, request_body};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::{AllowedMembers, ChatRequest, CompletionRequest, EmbeddingsRequest};
+use gw_wire::usage::Usage;
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use self::rerank::{OpenAiRerank, SurfaceUrls};
 use super::bounded::Bounded;
@@ -286,6 +288,16 @@ fn context_length(model: &Value) -> Option<u64> {
         .find_map(|name| model.get(name)?.as_u64());
     let of_meta = || ["n_ctx", "n_ctx_train"].iter().find_map(|name| model.get("meta")?.get(name)?.as_u64());
     own.or_else(of_meta)
+}
+
+/// Reads a usage object of an answer that passes through; None when no count can be used.
+pub(crate) fn read_usage(text: &str) -> Option<Usage> {
+    usage::read(lenient::RawText(text))
+}
+
+/// Whether a `service_tier` has a price of its own.
+pub(crate) fn is_other_tier(text: &str) -> bool {
+    serde_json::from_str::<&RawValue>(text).is_ok_and(usage::names_other_tier)
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use std::io::{self, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use gw_wire::failure::Failure;
@@ -26,6 +27,7 @@ pub(crate) use self::head::ResponseHead;
 use super::clock::Clock;
 use super::failures;
 use super::pool::Pool;
+use super::request_body::{RequestBody, StreamedBody};
 use super::socket::Socket;
 
 /// The bound of a response head, and of the buffer of a connection.
@@ -42,7 +44,7 @@ const KEPT_HEAD_BYTES: usize = 4 * 1024;
 /// A request that did not get a response head.
 pub(crate) struct SendError {
     /// The request, if no byte of it was written, so it can be sent again.
-    pub(crate) unsent: Option<Request<Bytes>>,
+    pub(crate) unsent: Option<Request<RequestBody>>,
     /// The cause.
     pub(crate) failure: Failure,
 }
@@ -75,22 +77,56 @@ struct OutgoingRequest {
     /// The written bytes of the head.
     written: usize,
     body: Bytes,
+    /// The rest of a body that comes while it is sent.
+    rest: Option<StreamedBody>,
+    /// The pieces of the rest so far.
+    pieces: u64,
     /// The socket has taken everything.
     is_sent: bool,
 }
 
 impl OutgoingRequest {
-    fn begin(&mut self, request: &Request<Bytes>, host: &HeaderValue) {
+    fn begin(&mut self, request: Request<RequestBody>, host: &HeaderValue) {
         self.head.clear();
-        head::write(request, host, &mut self.head);
-        self.written = 0;
-        self.body = request.body().clone();
+        head::write(&request, request.body().length(), host, &mut self.head);
+        let RequestBody { bytes, streamed } = request.into_body();
+        (self.written, self.body, self.rest, self.pieces) = (0, bytes, streamed, 0);
         self.is_sent = false;
+    }
+
+    /// Takes the next piece of the rest, with its frame if the body is sent in chunks.
+    fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let Some(rest) = &mut self.rest else { return Poll::Ready(Ok(())) };
+        let piece = ready!(rest.source.poll_piece(cx)).transpose()?;
+        let is_chunked = rest.length.is_none();
+        self.head.clear();
+        self.written = 0;
+        if is_chunked {
+            // The line end of the chunk before.
+            let line_end = if self.pieces > 0 { "\r\n" } else { "" };
+            let size = piece.as_ref().map_or(0, Bytes::len);
+            let end = if size == 0 { "\r\n\r\n" } else { "\r\n" };
+            self.head.extend_from_slice(format!("{line_end}{size:x}{end}").as_bytes());
+        }
+        self.pieces += 1;
+        match piece {
+            Some(piece) => self.body = piece,
+            None => self.rest = None,
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_write(&mut self, socket: &mut Socket, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while !self.is_sent {
             let head = self.head.get(self.written..).unwrap_or_default();
+            if head.is_empty() && self.body.is_empty() && self.rest.is_some() {
+                if self.poll_rest(cx)?.is_pending() {
+                    // The upstream gets what is there while the client sends the next piece.
+                    ready!(Pin::new(&mut *socket).poll_flush(cx))?;
+                    return Poll::Pending;
+                }
+                continue;
+            }
             if head.is_empty() && self.body.is_empty() {
                 ready!(Pin::new(&mut *socket).poll_flush(cx))?;
                 self.is_sent = true;
@@ -126,29 +162,37 @@ impl Http1 {
         })
     }
 
-    /// Sends a request to a host and waits for the response head. After an error the connection is gone.
+    /// Sends a request to a host, and waits at most `wait` for the response head. After an error the connection is gone.
     ///
     /// # Errors
     /// [`SendError`], with the request if it was never written.
     pub(crate) async fn exchange(
         mut self: Box<Self>,
-        request: Request<Bytes>,
+        request: Request<RequestBody>,
         host: &HeaderValue,
-        deadline: Instant,
+        wait: Duration,
     ) -> Result<(Box<Self>, ResponseHead), SendError> {
         let is_open = poll_fn(|cx| Poll::Ready(self.is_silent(cx))).await;
         if !is_open {
             let failure = failures::unreachable("the connection was closed before the request");
             return Err(SendError { unsent: Some(request), failure });
         }
-        self.clock.arm(deadline);
+        self.clock.arm(Instant::now() + wait);
         self.read_size = self.first_read;
-        self.outgoing.begin(&request, host);
         let method = request.method().clone();
-        drop(request);
-        let outcome = poll_fn(|cx| match self.poll_head(cx, &method) {
-            Poll::Pending => self.clock.poll(cx).map(|()| Err(failures::head_timeout())),
-            outcome @ Poll::Ready(_) => outcome,
+        self.outgoing.begin(request, host);
+        let outcome = poll_fn(|cx| {
+            let pieces = self.outgoing.pieces;
+            match self.poll_head(cx, &method) {
+                Poll::Pending => {
+                    // The client decides how fast a body comes. The upstream has its time after each piece.
+                    if self.outgoing.pieces != pieces {
+                        self.clock.arm(Instant::now() + wait);
+                    }
+                    self.clock.poll(cx).map(|()| Err(failures::head_timeout()))
+                }
+                outcome @ Poll::Ready(_) => outcome,
+            }
         });
         match outcome.await {
             Ok(head) => Ok((self, head)),

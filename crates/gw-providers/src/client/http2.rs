@@ -4,10 +4,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use gw_wire::failure::Failure;
 use http::{HeaderMap, Request, Response};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
@@ -16,6 +14,7 @@ use tokio::time::Instant;
 use super::clock::Clock;
 use super::failures;
 use super::http1::SendError;
+use super::request_body::RequestBody;
 use super::socket::Socket;
 
 /// The most concurrent requests on one connection. The next request opens another connection.
@@ -32,7 +31,7 @@ const PING: Duration = Duration::from_secs(20);
 /// A handle to a shared connection.
 #[derive(Clone)]
 pub(crate) struct Http2 {
-    sender: http2::SendRequest<Full<Bytes>>,
+    sender: http2::SendRequest<RequestBody>,
     /// Its clones count the streams: the pool holds one, and each stream holds one.
     streams: Arc<()>,
 }
@@ -73,19 +72,23 @@ impl Http2 {
         self.sender.is_closed()
     }
 
-    /// Sends a request with an absolute URI and waits for the response head.
+    /// Sends a request with an absolute URI, and waits at most `wait` for the response head.
     ///
     /// # Errors
     /// [`SendError`], with the request if it was never written.
     pub(crate) async fn exchange(
         mut self,
-        request: Request<Bytes>,
-        deadline: Instant,
+        request: Request<RequestBody>,
+        wait: Duration,
     ) -> Result<(Http2Stream, Response<Incoming>), SendError> {
         let mut clock = Clock::default();
-        clock.arm(deadline);
-        let body = request.body().clone();
-        let mut response = pin!(self.sender.try_send_request(request.map(Full::new)));
+        // The client decides how fast a streamed body comes, so the deadline of the whole request bounds it.
+        if request.body().streamed.is_none() {
+            clock.arm(Instant::now() + wait);
+        }
+        // A body that is there can be sent again.
+        let kept = request.body().bytes.clone();
+        let mut response = pin!(self.sender.try_send_request(request));
         let outcome = std::future::poll_fn(|cx| match response.as_mut().poll(cx) {
             std::task::Poll::Ready(outcome) => std::task::Poll::Ready(Some(outcome)),
             std::task::Poll::Pending => clock.poll(cx).map(|()| None),
@@ -97,7 +100,10 @@ impl Http2 {
             }
             Some(Ok(response)) => Ok((Http2Stream(self.streams), response)),
             Some(Err(mut error)) => {
-                let unsent = error.take_message().map(|unsent| unsent.map(|_| body));
+                let mut unsent = error.take_message();
+                if let Some(unsent) = &mut unsent {
+                    unsent.body_mut().bytes = kept;
+                }
                 Err(SendError { unsent, failure: failures::before_head(error.error()) })
             }
             None => Err(SendError { unsent: None, failure: failures::head_timeout() }),

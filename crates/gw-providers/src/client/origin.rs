@@ -126,6 +126,25 @@ impl Origin {
         Ok(uri)
     }
 
+    /// The path of a client's own request: the base path and what the client wrote behind it, which is a path or a query.
+    ///
+    /// # Errors
+    /// The text is not a valid path.
+    pub(crate) fn passed(&self, path: &str) -> Result<Uri, http::Error> {
+        Ok(Uri::from(PathAndQuery::from_maybe_shared(bytes::Bytes::from(self.joined(path)))?))
+    }
+
+    /// The complete address of a client's own request.
+    pub(crate) fn passed_url(&self, path: &str) -> String {
+        let scheme = if self.is_https { "https" } else { "http" };
+        format!("{scheme}://{}{}", self.authority, self.joined(path))
+    }
+
+    fn joined(&self, path: &str) -> String {
+        let slash = if self.base_path.is_empty() && !path.starts_with('/') { "/" } else { "" };
+        [&*self.base_path, slash, path].concat()
+    }
+
     fn checked(&self, path: &str) -> Result<Uri, http::Error> {
         let path = PathAndQuery::from_maybe_shared(bytes::Bytes::from(self.whole(path)))?;
         Ok(Uri::from(path))
@@ -254,12 +273,28 @@ mod tests {
     }
 
     #[test]
+    fn the_path_of_a_client_follows_the_base_path_as_it_is() {
+        for (url, path, whole) in [
+            ("https://a.example/v1/", "", "/v1"),
+            ("https://a.example/v1", "/", "/v1/"),
+            ("https://a.example/v1", "?a=b", "/v1?a=b"),
+            ("https://a.example", "", "/"),
+            ("https://a.example", "?a=b", "/?a=b"),
+            ("https://a.example", "/x%2Fy/?a=/b", "/x%2Fy/?a=/b"),
+        ] {
+            let origin = Origin::parse(url).unwrap();
+            assert_eq!(origin.passed(path).unwrap(), whole, "{url} {path}");
+            assert_eq!(origin.passed_url(path), format!("https://a.example{whole}"));
+        }
+    }
+
+    #[test]
     fn no_path_can_leave_the_origin() {
         let origin = Origin::parse("https://example.com/v1").unwrap();
         for path in
             ["//evil.test/x", "@evil.test", "https://evil.test/", "/..//evil.test", "/m%2F..%2F@evil.test"]
         {
-            if let Ok(uri) = origin.path(path) {
+            for uri in [origin.path(path), origin.passed(path)].into_iter().flatten() {
                 assert!(uri.authority().is_none() && uri.scheme().is_none(), "{path}");
                 assert_eq!(origin.absolute(&uri).unwrap().authority().unwrap(), "example.com", "{path}");
             }

@@ -15,6 +15,7 @@ mod images;
 mod model_lists;
 mod models;
 mod moderations;
+mod passthrough;
 pub(crate) mod replay;
 mod request_limits;
 mod request_validation;

@@ -11,7 +11,7 @@ const USUAL_REGIONS: [&str; 3] = ["", "global", "not_available"];
 
 /// The counts so far. A stream reports them in several events, each cumulative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct AnthropicUsage {
+pub(crate) struct AnthropicUsage {
     input: Option<u64>,
     output: Option<u64>,
     cache_read: Option<u64>,
@@ -81,7 +81,7 @@ fn plus(known: Option<u64>, compacted: u64) -> Option<u64> {
 
 impl AnthropicUsage {
     /// Takes a usage object. Its members replace the known counts; missing members change nothing.
-    pub(super) fn take(&mut self, usage: &RawValue) {
+    pub(crate) fn take(&mut self, usage: &RawValue) {
         let Ok(value) = serde_json::from_str::<Value>(usage.get()) else { return };
         let mut is_odd = false;
         let mut set = |place: &mut Option<u64>, object: Option<&Value>, name: &str| {
@@ -135,7 +135,7 @@ impl AnthropicUsage {
     }
 
     /// Returns the usage; None if none was reported.
-    pub(super) fn usage(&self) -> Option<Usage> {
+    pub(crate) fn usage(&self) -> Option<Usage> {
         if self.input.is_none() && self.output.is_none() {
             return None;
         }
@@ -174,7 +174,7 @@ impl AnthropicUsage {
 
     /// Returns the usage before the answer's end is known: the tokens of the first prompt, with the answer's and those of
     /// the prompts after the provider's tools still to be estimated.
-    pub(super) fn so_far(&self) -> Option<Usage> {
+    pub(crate) fn so_far(&self) -> Option<Usage> {
         let compactions = Compactions { output: 0, ..self.compactions };
         let begun = Self { output: None, thinking: None, compactions, ..*self };
         Some(Usage { unread_calls: self.begun_calls, ..begun.usage()? })

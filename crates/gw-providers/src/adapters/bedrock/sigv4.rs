@@ -47,6 +47,10 @@ impl Signer for SigV4 {
         })
     }
 
+    fn reads_body(&self) -> bool {
+        true
+    }
+
     fn secrets(&self) -> Vec<String> {
         let credentials = self.source.last_used();
         let token = credentials.session_token().map(str::to_owned);

@@ -27,8 +27,8 @@ pub(crate) struct ResponseHead {
     pub(crate) stays_open: bool,
 }
 
-/// Writes the head of a request to a host. Its URI is a path, and its length is that of its body.
-pub(super) fn write(request: &Request<Bytes>, host: &HeaderValue, out: &mut Vec<u8>) {
+/// Writes the head of a request to a host. Its URI is a path. A body of unknown length is sent in chunks.
+pub(super) fn write<B>(request: &Request<B>, length: Option<u64>, host: &HeaderValue, out: &mut Vec<u8>) {
     let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
     for part in [request.method().as_str(), " ", path, " HTTP/1.1\r\nhost: "] {
         out.extend_from_slice(part.as_bytes());
@@ -43,11 +43,14 @@ pub(super) fn write(request: &Request<Bytes>, host: &HeaderValue, out: &mut Vec<
             out.extend_from_slice(part);
         }
     }
-    let length = request.body().len();
-    if length > 0 || !matches!(*request.method(), Method::GET | Method::HEAD) {
-        out.extend_from_slice(b"content-length: ");
-        out.extend_from_slice(length.to_string().as_bytes());
-        out.extend_from_slice(b"\r\n");
+    match length {
+        None => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+        Some(0) if matches!(*request.method(), Method::GET | Method::HEAD) => {}
+        Some(length) => {
+            out.extend_from_slice(b"content-length: ");
+            out.extend_from_slice(length.to_string().as_bytes());
+            out.extend_from_slice(b"\r\n");
+        }
     }
     out.extend_from_slice(b"\r\n");
 }

@@ -98,12 +98,16 @@ fn a_request_has_one_host_and_one_length() {
         request.headers_mut().append(name, HeaderValue::from_static(value));
     }
     let mut out = Vec::new();
-    write(&request, &host, &mut out);
+    write(&request, Some(2), &host, &mut out);
     assert_eq!(
         String::from_utf8(out).unwrap(),
         "POST /v1/chat?a=b HTTP/1.1\r\nhost: h\r\nx: y\r\ncontent-length: 2\r\n\r\n"
     );
     let mut out = Vec::new();
-    write(&Request::new(Bytes::new()), &host, &mut out);
+    write(&Request::new(Bytes::new()), Some(0), &host, &mut out);
     assert_eq!(out, b"GET / HTTP/1.1\r\nhost: h\r\n\r\n");
+    let mut out = Vec::new();
+    write(&request, None, &host, &mut out);
+    let head = String::from_utf8(out).unwrap();
+    assert!(head.ends_with("x: y\r\ntransfer-encoding: chunked\r\n\r\n"), "{head}");
 }

@@ -1,0 +1,30 @@
+//! The pass-through routes, as the edge uses them.
+
+use std::sync::Arc;
+
+use super::Engine;
+use crate::error::Result;
+use crate::passthrough::{self, PassthroughReply, PassthroughRequest};
+use crate::passthrough_routes::PassthroughRoutes;
+use crate::request::context::RequestContext;
+
+impl Engine {
+    /// The routes that are in force now; None: there are none.
+    #[must_use]
+    pub fn passthrough_routes(&self) -> Option<Arc<PassthroughRoutes>> {
+        let snapshot = self.services.snapshot.load();
+        (!snapshot.passthrough.is_empty()).then(|| Arc::clone(&snapshot.passthrough))
+    }
+
+    /// A request on a pass-through route.
+    ///
+    /// # Errors
+    /// Every refusal of the request, and the failure of the upstream call. A refusal of the upstream is an answer.
+    pub async fn pass(
+        &self,
+        context: RequestContext,
+        request: PassthroughRequest,
+    ) -> Result<PassthroughReply> {
+        passthrough::run(&self.services, context, request).await
+    }
+}

@@ -1,0 +1,220 @@
+//! Requests on pass-through routes: they go upstream as the client wrote them, and are counted, limited and charged like others.
+
+mod charging;
+mod relay;
+mod request_facts;
+mod sending;
+mod upload;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use gw_providers::settings::Timeouts;
+use gw_wire::operation::Operation;
+use http::{HeaderMap, Method};
+
+use self::charging::Charging;
+pub use self::relay::{RelayedBody, TornAnswer};
+use self::request_facts::RequestFacts;
+use self::sending::SentCall;
+pub use self::upload::{Upload, UploadSender, upload};
+use crate::auth::Caller;
+use crate::call::settlement::{Outcome, Settlement};
+use crate::catalog::Model;
+use crate::cpu_pool::{is_heavy, offload_if};
+use crate::error::{Error, Kind, Result};
+use crate::limit_error;
+use crate::passthrough_routes::PassthroughRoute;
+use crate::plan::candidate::Candidate;
+use crate::plan::snapshot::Snapshot;
+use crate::request::context::RequestContext;
+use crate::services::Services;
+
+/// A request on a pass-through route.
+#[derive(Debug)]
+pub struct PassthroughRequest {
+    /// The route.
+    pub route: Arc<PassthroughRoute>,
+    /// The method.
+    pub method: Method,
+    /// The path behind that of the route, and the query. It is empty, or begins with `/` or `?`.
+    pub path: String,
+    /// The headers that go upstream.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: PassthroughBody,
+}
+
+/// The body of a request on a pass-through route.
+#[derive(Debug)]
+pub enum PassthroughBody {
+    /// A body that is there.
+    Whole(Bytes),
+    /// A body that is sent upstream as the client sends it.
+    Streamed(Upload),
+}
+
+/// The answer of an upstream.
+#[derive(Debug)]
+pub struct PassthroughReply {
+    /// The status.
+    pub status: u16,
+    /// The headers as the upstream sent them.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: RelayedBody,
+}
+
+/// A request that may be sent.
+struct Prepared {
+    snapshot: Arc<Snapshot>,
+    candidate: Candidate,
+    charging: Charging,
+    clocks: Timeouts,
+    requested_model: String,
+}
+
+/// Sends a request upstream and answers with what comes back.
+///
+/// # Errors
+/// Every refusal of the request, and the failure of the upstream call.
+pub(crate) async fn run(
+    services: &Services,
+    client: RequestContext,
+    request: PassthroughRequest,
+) -> Result<PassthroughReply> {
+    let mut settlement = Settlement::open(
+        &client,
+        Arc::clone(&services.metrics),
+        services.journal.as_ref(),
+        Operation::Passthrough.row().name,
+    );
+    let begun = begin(services, &client, &request, &mut settlement).await;
+    let prepared = match begun {
+        Ok(prepared) => prepared,
+        Err(error) => {
+            settlement.finish(&Outcome::Failed(&error));
+            return Err(error);
+        }
+    };
+    let Prepared { snapshot, candidate, charging, clocks, .. } = prepared;
+    let call = SentCall::new(snapshot, candidate, charging, settlement);
+    sending::send(call, &client, request, clocks, services.cutoff_watch()).await
+}
+
+/// The steps before anything is sent: the model, the permission, the session, the reservation.
+async fn begin(
+    services: &Services,
+    client: &RequestContext,
+    request: &PassthroughRequest,
+    settlement: &mut Settlement,
+) -> Result<Prepared> {
+    if services.is_draining() {
+        return Err(Error::new(Kind::NoAvailableProvider, "The gateway is shutting down.")
+            .retry_after(Duration::from_secs(1)));
+    }
+    let is_heavy = matches!(&request.body, PassthroughBody::Whole(body) if is_heavy(body));
+    let snapshot = services.snapshot();
+    let prepared = offload_if(is_heavy, || prepare(services, snapshot, client, request, settlement)).await?;
+    let Prepared { charging, candidate, requested_model, snapshot, .. } = &prepared;
+    client.log.note(|record| {
+        record.model = Some(Arc::clone(&candidate.model.id));
+        record.provider = Some(Arc::clone(&candidate.model.provider));
+    });
+    charging.check_price(client.caller.refuses_unpriced())?;
+    if let Some(guarded) = snapshot.session_guards.of_forwarded(client, requested_model) {
+        let warnings = guarded.admit(&services.limiter, &services.metrics).await?;
+        if !warnings.is_empty() {
+            settlement.note_warnings(&warnings);
+        }
+        settlement.charge_session(guarded.charge(&services.limiter));
+    }
+    let subjects = client.caller.subjects();
+    if !subjects.is_empty() {
+        let (tokens, cost) = charging.worst_case();
+        let most = cost.femtos();
+        let reserving = services.limiter.reserve_up_to(&client.request_id, subjects, tokens, most, most);
+        let (reserved, _) =
+            reserving.await.map_err(|refusal| limit_error::reservation_error(&refusal, None))?;
+        settlement.hold(reserved);
+    }
+    Ok(prepared)
+}
+
+fn prepare(
+    services: &Services,
+    snapshot: Arc<Snapshot>,
+    client: &RequestContext,
+    request: &PassthroughRequest,
+    settlement: &mut Settlement,
+) -> Result<Prepared> {
+    let route = &*request.route;
+    let body = match &request.body {
+        PassthroughBody::Whole(body) => Some(&**body),
+        PassthroughBody::Streamed(_) => None,
+    };
+    let facts = RequestFacts::of(&request.path, body);
+    let requested_model = facts.models.first().cloned().unwrap_or_default();
+    settlement.note_forwarded(&requested_model, facts.is_stream);
+    client.log.note(|record| record.stream = facts.is_stream);
+    let recognised: Vec<_> =
+        facts.models.iter().map(|name| recognise(&snapshot, route, name, &client.caller)).collect();
+    check_models(&client.caller, &facts, &recognised)?;
+    let known = recognised.first().copied().flatten();
+    let model = known.unwrap_or(&route.model);
+    let charging =
+        Charging::of(route, (model, known.is_some()), &facts, body.map_or(0, |body| body.len() as u64));
+    let candidate = Candidate {
+        model: Arc::clone(model),
+        provider: Arc::clone(&route.provider),
+        metrics: services.metrics.model(&route.provider, &model.id),
+        group: 0,
+        is_fallback: false,
+        is_upgrade: false,
+    };
+    let clocks = route.timeouts.over(candidate.clocks());
+    Ok(Prepared { candidate, charging, clocks, requested_model, snapshot })
+}
+
+/// The model of the catalogue that a name stands for at the upstream of a route: by the provider's own names, else by its id. A
+/// target has no names of its own, so there the names of all providers count, and those of models that the caller may use first.
+fn recognise<'s>(
+    snapshot: &'s Snapshot,
+    route: &PassthroughRoute,
+    name: &str,
+    caller: &Caller,
+) -> Option<&'s Arc<Model>> {
+    let is_named = |model: &&Arc<Model>| {
+        *model.upstream_model == *name && (route.is_target || model.provider == *route.provider.name())
+    };
+    let mut named = snapshot.catalog.models().iter().filter(is_named);
+    let first = named.clone().next();
+    named.find(|model| caller.may_use(model)).or(first).or_else(|| snapshot.catalog.get(name))
+}
+
+/// Checks that a caller with a list of models names models of it, and nothing that may lead to another one.
+fn check_models(caller: &Caller, facts: &RequestFacts, recognised: &[Option<&Arc<Model>>]) -> Result<()> {
+    if !caller.is_limited() {
+        return Ok(());
+    }
+    let may_use = |model: &Option<&Arc<Model>>| model.is_some_and(|model| caller.may_use(model));
+    if let Some((name, _)) = facts.models.iter().zip(recognised).find(|(_, model)| !may_use(model)) {
+        let shown: String = name.chars().take(200).collect();
+        return Err(Error::new(
+            Kind::ModelNotAllowed,
+            format!("This API key may not use the model '{shown}'."),
+        ));
+    }
+    if facts.models.is_empty() {
+        let message =
+            "This API key may use only some models, and the request names none that the gateway knows.";
+        return Err(Error::new(Kind::ModelNotAllowed, message));
+    }
+    if facts.has_other_choice {
+        let message = "This API key may use only some models, and the request may choose another one: send a JSON body \
+                       that names one model.";
+        return Err(Error::new(Kind::ModelNotAllowed, message));
+    }
+    Ok(())
+}

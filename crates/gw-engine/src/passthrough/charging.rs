@@ -1,0 +1,128 @@
+//! The price of a request that passes through: by the tokens that its answer reports, by the route's cost of a request, or
+//! unknown.
+
+use std::sync::Arc;
+
+use gw_limits::SubjectKind;
+use gw_wire::money::Money;
+use gw_wire::usage::{BYTES_PER_TOKEN, Usage};
+
+use super::request_facts::RequestFacts;
+use crate::call::upstream_call::{BilledUsage, UpstreamCallId, UpstreamCalls};
+use crate::catalog::Model;
+use crate::error::Error;
+use crate::limit_error;
+use crate::passthrough_routes::PassthroughRoute;
+use crate::plan::call_size::CallSize;
+
+/// Tokens of an answer that neither the request nor the model bounds.
+const UNBOUNDED_ANSWER_TOKENS: u64 = 4_096;
+
+/// How the call of a request is charged.
+#[derive(Debug)]
+pub(super) struct Charging {
+    /// The model in the records.
+    model: Arc<Model>,
+    /// Has the prices of the tokens; None: no tokens are read, or their prices are unknown.
+    by_tokens: Option<Arc<Model>>,
+    /// Has the cost of the request as its fee.
+    flat: Option<Arc<Model>>,
+    /// The request in tokens, if they matter.
+    size: CallSize,
+    /// The longest answers together, in tokens.
+    most_answer: u64,
+    /// The same where the client sets no bound: such a limit is about the pace.
+    usual_answer: u64,
+}
+
+/// What is known of an answer when it is over.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AnswerFacts {
+    /// The usage that the upstream reported.
+    pub(super) reported: Option<Usage>,
+    /// The bytes of its texts.
+    pub(super) text_bytes: u64,
+    /// Usage may have been reported later, or was left out of a stream.
+    pub(super) may_lack_usage: bool,
+}
+
+impl Charging {
+    /// `recognised` says whether the request names the model. `body_bytes` are those of a body that was read.
+    pub(super) fn of(
+        route: &PassthroughRoute,
+        (model, is_recognised): (&Arc<Model>, bool),
+        facts: &RequestFacts,
+        body_bytes: u64,
+    ) -> Self {
+        let by_tokens = || {
+            let own = Some(model).filter(|model| is_recognised && model.prices.is_some());
+            route.priced.as_ref().or(own).cloned()
+        };
+        let reads = route.reads_usage();
+        let (context, answers) = (model.context_length.unwrap_or(u64::MAX), facts.answers.max(1));
+        let longest = facts.max_tokens.or(model.max_output_tokens).unwrap_or(UNBOUNDED_ANSWER_TOKENS);
+        let longest = if reads { longest.min(context) } else { 0 };
+        let usual = if facts.max_tokens.is_some() { longest } else { longest.min(UNBOUNDED_ANSWER_TOKENS) };
+        let prompt_tokens = if reads { body_bytes.div_ceil(BYTES_PER_TOKEN).min(context) } else { 0 };
+        Self {
+            model: Arc::clone(model),
+            by_tokens: reads.then(by_tokens).flatten(),
+            flat: route.flat.clone(),
+            size: CallSize { prompt_tokens, prompts: 1, answers, ..CallSize::default() },
+            most_answer: longest.saturating_mul(answers),
+            usual_answer: usual.saturating_mul(answers),
+        }
+    }
+
+    /// Refuses a request whose cost cannot be known, for a budget that does so.
+    ///
+    /// # Errors
+    /// `insufficient_quota`.
+    pub(super) fn check_price(&self, refusing: Option<SubjectKind>) -> Result<(), Error> {
+        match refusing {
+            Some(subject) if self.by_tokens.is_none() && self.flat.is_none() => {
+                Err(limit_error::unpriced(subject, &self.model.id))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The tokens and the cost of the worst case.
+    pub(super) fn worst_case(&self) -> (u64, Money) {
+        let prompt = self.size.prompt_tokens;
+        let usage = Usage { prompt, completion: self.most_answer, ..Usage::default() };
+        let cost = |model: &Arc<Model>| model.charge(&usage).known;
+        let most = self.by_tokens.iter().chain(&self.flat).map(cost).max();
+        (prompt.saturating_add(self.usual_answer), most.unwrap_or_default())
+    }
+
+    /// The model and the size by which a call is charged.
+    pub(super) fn basis(&self, answer: &AnswerFacts) -> (&Arc<Model>, CallSize) {
+        let without_tokens = CallSize::default();
+        let unknown = CallSize { is_unpriced: true, ..without_tokens };
+        match (answer.reported, &self.by_tokens, &self.flat) {
+            (Some(_), Some(model), _) => (model, self.size),
+            (_, _, Some(flat)) => (flat, without_tokens),
+            (None, Some(model), None) if answer.may_lack_usage => (model, self.size),
+            _ => (&self.model, unknown),
+        }
+    }
+
+    /// Charges a call by what is known of its answer.
+    pub(super) fn charge(&self, calls: &UpstreamCalls, call: UpstreamCallId, answer: &AnswerFacts) {
+        calls.charge_as(call, self.basis(answer), answer.reported, answer.text_bytes);
+    }
+
+    /// The charge for a call of which nothing is known but that it was sent.
+    pub(super) fn of_sent(&self) -> BilledUsage {
+        let (model, size) = self.basis(&AnswerFacts::SENT);
+        let mut billed = BilledUsage::default();
+        billed.add_usage(model, &size.usage(None, 0, model));
+        billed
+    }
+}
+
+impl AnswerFacts {
+    /// A request that was sent, and may have been served.
+    pub(super) const SENT: Self = Self { reported: None, text_bytes: 0, may_lack_usage: true };
+}

@@ -1,0 +1,293 @@
+//! The body of an answer on its way to the client. Each piece passes as it comes; its usage is read in passing.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use gw_providers::client::UpstreamBody;
+use gw_providers::usage_scan::UsageScanner;
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, Method};
+use tokio::time::Sleep;
+
+use super::charging::AnswerFacts;
+use super::sending::{OK, SentCall, has_body};
+use crate::call::settlement::Outcome;
+use crate::call::upstream_call::AttemptOutcome;
+use crate::clock;
+use crate::error::{GATEWAY_SHUTDOWN, Kind};
+use crate::shutdown::CutoffWatch;
+
+/// The answer broke off, or the gateway ended it. Its client must not take it for a complete one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TornAnswer {
+    /// The code in the records.
+    pub code: &'static str,
+}
+
+impl std::fmt::Display for TornAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the answer broke off: {}", self.code)
+    }
+}
+
+impl std::error::Error for TornAnswer {}
+
+/// The facts about an answer beside its head and body.
+#[derive(Debug)]
+pub(super) struct RelayParts {
+    pub(super) scanner: Option<UsageScanner>,
+    pub(super) method: Method,
+    pub(super) accepted: Instant,
+    pub(super) due: Instant,
+    pub(super) idle: Duration,
+    pub(super) cut: CutoffWatch,
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub struct RelayedBody {
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Whole(Bytes),
+    Relaying(Box<Relay>),
+    Over,
+}
+
+/// An answer that is under way.
+#[derive(Debug)]
+struct Relay {
+    call: SentCall,
+    upstream: UpstreamBody,
+    parts: RelayParts,
+    /// The bytes to come, if the upstream told their number.
+    left: Option<u64>,
+    is_event_stream: bool,
+    has_content: bool,
+    /// The answer may report usage or be charged.
+    is_served: bool,
+    /// The tokens when the journal was told last.
+    told_tokens: u64,
+    last_heard: Instant,
+    timer: Option<Pin<Box<Sleep>>>,
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    Complete,
+    Torn(&'static str),
+    Left,
+}
+
+impl RelayedBody {
+    /// A body that is there.
+    pub(super) fn whole(body: Bytes) -> Self {
+        Self { state: if body.is_empty() { State::Over } else { State::Whole(body) } }
+    }
+
+    /// The body of an answer with this status and these headers.
+    pub(super) fn new(
+        call: SentCall,
+        (status, headers): (u16, &HeaderMap),
+        upstream: UpstreamBody,
+        parts: RelayParts,
+    ) -> Self {
+        let starts = |name, start: &[u8]| {
+            headers.get(name).is_some_and(|value| value.as_bytes().to_ascii_lowercase().starts_with(start))
+        };
+        let is_decoded = headers.contains_key(CONTENT_ENCODING);
+        let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+        let is_empty = !has_body(&parts.method, status) || length == Some(0) && !is_decoded;
+        let mut relay = Box::new(Relay {
+            call,
+            upstream,
+            left: length.filter(|_| !is_decoded),
+            is_event_stream: starts(CONTENT_TYPE, b"text/event-stream"),
+            has_content: false,
+            is_served: (200..300).contains(&status),
+            told_tokens: 0,
+            last_heard: clock::now(),
+            timer: None,
+            parts,
+        });
+        if is_empty {
+            relay.end(Ending::Complete);
+            return Self { state: State::Over };
+        }
+        Self { state: State::Relaying(relay) }
+    }
+
+    /// The time by which the answer must end.
+    #[must_use]
+    pub fn due(&self) -> Option<Instant> {
+        match &self.state {
+            State::Relaying(relay) => Some(relay.parts.due),
+            State::Whole(_) | State::Over => None,
+        }
+    }
+
+    /// Whether the last piece was given.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        matches!(self.state, State::Over)
+    }
+
+    /// The bytes of a body that is there.
+    #[must_use]
+    pub fn known_bytes(&self) -> Option<u64> {
+        match &self.state {
+            State::Whole(body) => Some(body.len() as u64),
+            State::Over => Some(0),
+            State::Relaying(relay) => relay.left,
+        }
+    }
+
+    /// The next piece; None at the end.
+    pub fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TornAnswer>>> {
+        match &mut self.state {
+            State::Over => Poll::Ready(None),
+            State::Whole(body) => {
+                let body = std::mem::take(body);
+                self.state = State::Over;
+                Poll::Ready(Some(Ok(body)))
+            }
+            State::Relaying(relay) => {
+                let polled = relay.poll_piece(cx);
+                let is_last = match &polled {
+                    Poll::Pending => false,
+                    Poll::Ready(Some(Ok(_))) => relay.left == Some(0),
+                    Poll::Ready(None | Some(Err(_))) => true,
+                };
+                if is_last {
+                    if let Poll::Ready(Some(Ok(_))) = &polled {
+                        relay.end(Ending::Complete);
+                    }
+                    self.state = State::Over;
+                }
+                polled
+            }
+        }
+    }
+}
+
+impl Relay {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TornAnswer>>> {
+        if self.parts.cut.is_cut() {
+            return self.tear(GATEWAY_SHUTDOWN);
+        }
+        match self.upstream.poll_chunk(cx) {
+            Poll::Ready(Some(Ok(piece))) => {
+                if clock::now() >= self.parts.due {
+                    return self.tear(Kind::UpstreamTimeout.code());
+                }
+                self.note(&piece);
+                Poll::Ready(Some(Ok(piece)))
+            }
+            Poll::Ready(None) => {
+                self.end(Ending::Complete);
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(_))) => self.tear(Kind::UpstreamStreamError.code()),
+            Poll::Pending => self.poll_clocks(cx),
+        }
+    }
+
+    fn tear(&mut self, code: &'static str) -> Poll<Option<Result<Bytes, TornAnswer>>> {
+        self.end(Ending::Torn(code));
+        Poll::Ready(Some(Err(TornAnswer { code })))
+    }
+
+    /// Notes a piece that passes.
+    fn note(&mut self, piece: &[u8]) {
+        self.last_heard = clock::now();
+        self.left = self.left.map(|left| left.saturating_sub(piece.len() as u64));
+        if let Some(scanner) = &mut self.parts.scanner {
+            scanner.feed(piece);
+        }
+        if self.is_event_stream && !self.has_content {
+            self.has_content = true;
+            self.call.note_first_content(self.parts.accepted);
+        }
+        self.tell_progress();
+    }
+
+    /// Tells the journal about reported tokens now and then, for a process that dies.
+    fn tell_progress(&mut self) {
+        let Some(every) = self.call.settlement.progress_tokens().filter(|_| self.is_event_stream) else {
+            return;
+        };
+        let answer = self.facts(false);
+        let tokens = answer.reported.map_or(0, |usage| usage.total()).saturating_add(answer.text_bytes / 4);
+        if tokens >= self.told_tokens.saturating_add(every) {
+            self.told_tokens = tokens;
+            self.call.note_progress(&answer);
+        }
+    }
+
+    /// What is known of the answer.
+    fn facts(&self, is_complete: bool) -> AnswerFacts {
+        let scanner = self.parts.scanner.as_ref();
+        let (reported, text_bytes) = scanner.map_or((None, 0), |it| (it.usage(), it.text_bytes()));
+        // A complete document of a known shape that reports no usage used none that can be estimated.
+        let is_text_stream = text_bytes > 0 && scanner.is_some_and(UsageScanner::is_stream);
+        AnswerFacts { reported, text_bytes, may_lack_usage: !is_complete || is_text_stream }
+    }
+
+    /// Ends the answer if a timeout is over, and has the task woken for the next one.
+    fn poll_clocks(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TornAnswer>>> {
+        loop {
+            let due = (self.last_heard + self.parts.idle).min(self.parts.due);
+            if clock::now() >= due {
+                return self.tear(Kind::UpstreamTimeout.code());
+            }
+            let is_first = self.timer.is_none();
+            let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due.into())));
+            if is_first {
+                self.parts.cut.watch(cx);
+                if self.parts.cut.is_cut() {
+                    return self.tear(GATEWAY_SHUTDOWN);
+                }
+            }
+            // A timer that fires too early is set again then, which saves a reset for each piece.
+            if timer.deadline().into_std() > due {
+                timer.as_mut().reset(due.into());
+            }
+            if timer.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            timer.as_mut().reset(due.into());
+        }
+    }
+
+    fn end(&mut self, ending: Ending) {
+        if self.is_served {
+            let answer = self.facts(ending == Ending::Complete);
+            self.call.charge(&answer);
+        }
+        let interrupted = |status| (AttemptOutcome::Interrupted, status);
+        let (attempt, status) = match ending {
+            Ending::Complete => (AttemptOutcome::Served, OK),
+            Ending::Torn(code) => interrupted(code),
+            Ending::Left => interrupted(Kind::ClientClosedRequest.code()),
+        };
+        self.call.end(attempt, status, None);
+        let outcome = match ending {
+            Ending::Complete => Outcome::Served,
+            Ending::Torn(_) | Ending::Left => Outcome::Interrupted(status),
+        };
+        self.call.settlement.finish(&outcome);
+    }
+}
+
+impl Drop for Relay {
+    /// The client left.
+    fn drop(&mut self) {
+        self.end(Ending::Left);
+    }
+}

@@ -1,0 +1,69 @@
+//! The headers of a request that go upstream: what the client accepts, what the body is, the versions of vendors, and those that
+//! the operator names.
+
+use gw_engine::passthrough_routes::PassthroughRoute;
+use http::header::{ACCEPT, ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, HeaderName};
+use http::{HeaderMap, HeaderValue};
+
+use super::key::VENDOR_KEYS;
+
+/// Headers with the version or the features of a vendor's API that do not end in `-version`.
+const VENDOR: [&str; 3] = ["anthropic-beta", "openai-beta", "x-goog-api-client"];
+/// Headers of the connection.
+const HOP_BY_HOP: [&str; 10] = [
+    "connection",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-authorization",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+/// The beginning of the gateway's own headers.
+const OWN: &str = "x-gateway-";
+
+/// The headers that go upstream.
+pub(super) fn passed(headers: &HeaderMap, route: &PassthroughRoute) -> HeaderMap {
+    let named = connection_headers(headers);
+    let passes = |name: &HeaderName| {
+        let is_never = is_never(name) || named.iter().any(|named| name.as_str().eq_ignore_ascii_case(named));
+        let holds_key = *name == AUTHORIZATION || VENDOR_KEYS.contains(name);
+        let is_passed = if holds_key {
+            !route.injects()
+        } else {
+            is_usual(name.as_str())
+                || [ACCEPT, ACCEPT_LANGUAGE].contains(name)
+                || route.forward_headers.contains(name)
+        };
+        is_passed && !is_never
+    };
+    let passed = headers.iter().filter(|(name, _)| passes(name));
+    passed.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>().into_iter().fold(
+        HeaderMap::new(),
+        |mut all, (name, value): (HeaderName, HeaderValue)| {
+            all.append(name, value);
+            all
+        },
+    )
+}
+
+/// Headers of the body, and of a vendor's version.
+fn is_usual(name: &str) -> bool {
+    name.starts_with("content-") || name.ends_with("-version") || VENDOR.contains(&name)
+}
+
+/// Cookies, headers of the connection, and the gateway's own.
+pub(super) fn is_never(name: &HeaderName) -> bool {
+    [COOKIE, CONTENT_LENGTH].contains(name)
+        || name.as_str().starts_with(OWN)
+        || HOP_BY_HOP.contains(&name.as_str())
+}
+
+/// The names that `Connection` adds to the headers of the connection.
+pub(super) fn connection_headers(headers: &HeaderMap) -> Vec<&str> {
+    let lines = headers.get_all(CONNECTION).into_iter().filter_map(|value| value.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(str::trim).filter(|name| !name.is_empty()).collect()
+}

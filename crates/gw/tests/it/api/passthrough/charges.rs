@@ -1,0 +1,160 @@
+//! The costs of requests that pass through, the lists of keys, limits and budgets.
+
+use gw_testkit::Answer;
+use gw_testkit::upstream::Step;
+use serde_json::{Value, json};
+
+use super::{admin, row, told, world_with};
+use crate::harness::{LIMITED, assert_error};
+
+/// `acme/fast` by its name at the provider.
+const FAST: &str = "fast-2026-01";
+
+#[tokio::test]
+async fn reported_tokens_are_charged_at_the_models_prices_else_the_fee_else_the_row_is_unpriced() {
+    let world = world_with("").await;
+    let cost = |row: &Value| (row["cost_usd"].clone(), row["unpriced"].clone(), row["tokens"].clone());
+    for (path, model, body, wanted) in [
+        // 100 × 0.15 + 10 × 0.60 per million.
+        ("/acme/chat/completions", FAST, told(), (json!(0.000_021), json!(false))),
+        ("/acme/chat/completions", "unknown", told(), (Value::Null, json!(true))),
+        ("/acme/chat/completions", FAST, json!({"ok": 1}), (Value::Null, json!(true))),
+        ("/fee/chat/completions", FAST, told(), (json!(0.0125), json!(false))),
+        ("/fee/read/x", FAST, told(), (json!(0.000_021), json!(false))),
+        ("/fee/read/x", "unknown", told(), (json!(0.5), json!(false))),
+        ("/fee/read/x", FAST, json!({}), (json!(0.5), json!(false))),
+        // 100 × 100 + 10 × 200 per million.
+        ("/v1/videos", "unknown", told(), (json!(0.012), json!(false))),
+    ] {
+        world.upstream.enqueue(Answer::json(200, &body));
+        let asked = json!({"model": model, "any": {"thing": [1]}});
+        let answer = world.client.post_json(path, &asked).await.ok();
+        assert_eq!(answer.json(), body);
+        assert_eq!(world.upstream.last().json(), asked, "the body goes as it is");
+        let row = row(&world, &answer).await;
+        let (cost, unpriced, _) = cost(&row);
+        assert_eq!((cost, unpriced), wanted, "{path} {model}: {row}");
+        assert_eq!((&row["requested_model"], &row["operation"]), (&json!(model), &json!("passthrough")));
+        let known =
+            if model == FAST { "acme/fast".to_owned() } else { format!("passthrough{}", route_of(path)) };
+        assert_eq!(row["model"], known, "{row}");
+    }
+    let metrics = admin(&world).get("/metrics").await.ok().text();
+    assert!(
+        metrics
+            .contains("gateway_http_requests_total{route=\"passthrough\",method=\"POST\",status=\"200\"} 8")
+    );
+}
+
+fn route_of(path: &str) -> &str {
+    ["/fee/read", "/fee", "/acme", "/v1/videos"]
+        .into_iter()
+        .find(|route| path.starts_with(route))
+        .expect("a route")
+}
+
+#[tokio::test]
+async fn streams_pass_as_they_come_and_every_ending_is_charged() {
+    let world = world_with("").await;
+    let text = "data: {\"choices\":[{\"delta\":{\"content\":\"Hello\"}}]}\n\n";
+    let usage = "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":100,\"completion_tokens\":10}}\n\ndata: [DONE]\n\n";
+    let asked = json!({"model": FAST, "stream": true});
+    world.upstream.enqueue(Answer::sse().chunk(text).chunk(usage).then(Step::EndChunks));
+    let answer = world.client.post_json("/acme/chat/completions", &asked).await.ok();
+    assert_eq!(answer.text(), [text, usage].concat());
+    let served = row(&world, &answer).await;
+    assert_eq!((&served["cost_usd"], &served["stream"]), (&json!(0.000_021), &json!(true)), "{served}");
+    // A stream without usage, and one that breaks off: the prompt of 40 bytes has 14 tokens, the answer of 5 bytes has 2.
+    let estimate = json!(0.000_003_3);
+    world.upstream.enqueue(Answer::sse().chunk(text).then(Step::EndChunks));
+    let answer = world.client.post_json("/acme/chat/completions", &asked).await.ok();
+    let silent = row(&world, &answer).await;
+    assert_eq!((&silent["cost_usd"], &silent["estimated"]), (&estimate, &json!(true)), "{silent}");
+    world.upstream.enqueue(Answer::sse().chunk(text).then(Step::Reset));
+    let answer = world.client.post_json("/acme/chat/completions", &asked).await;
+    assert!(answer.broken && answer.status == 200, "the client sees that it broke off");
+    let torn = row(&world, &answer).await;
+    assert_eq!((&torn["cost_usd"], &torn["status"]), (&estimate, &json!("upstream_stream_error")), "{torn}");
+    world.upstream.enqueue(Answer::sse().chunk(text).then(Step::Hang));
+    let mut stream = world.client.stream("/acme/chat/completions", &asked).await;
+    let id = stream.head.header("x-request-id").expect("an id").to_owned();
+    stream.data().await.expect("an event");
+    stream.close();
+    let left = crate::harness::logged(&admin(&world), &id).await;
+    assert_eq!((&left["cost_usd"], &left["status"]), (&estimate, &json!("client_closed_request")), "{left}");
+    world.upstream.last().until_closed().await;
+    // With a cost of each request, a torn answer costs that.
+    world.upstream.enqueue(Answer::sse().chunk(text).then(Step::Close));
+    let answer = world.client.post_json("/fee/x", &asked).await;
+    assert!(answer.broken);
+    assert_eq!(row(&world, &answer).await["cost_usd"], json!(0.0125));
+}
+
+#[tokio::test]
+async fn a_key_with_a_list_of_models_names_a_model_of_it() {
+    let world = world_with("").await;
+    world.upstream.always(Answer::json(200, &told()));
+    let client = world.gateway.client().with_key(LIMITED);
+    client.post_json("/acme/chat/completions", &json!({"model": "plain"})).await.ok();
+    client.get("/acme/v1beta/models/plain:generateContent").await.ok();
+    let hits = world.upstream.hits();
+    for body in [
+        json!({"model": FAST}),
+        json!({"model": "unknown"}),
+        json!({}),
+        json!({"model": "plain", "Model": FAST}),
+        json!({"model": "plain", "models": [FAST]}),
+        json!({"model": ["plain"]}),
+    ] {
+        let answer = client.post_json("/acme/chat/completions", &body).await;
+        assert_error(&body.to_string(), &answer, 403, "permission_error", "model_not_allowed");
+    }
+    let twice = br#"{"model":"plain","model":"fast-2026-01"}"#;
+    let answer = client.post_bytes("/acme/chat/completions", twice).await;
+    assert_error("two models", &answer, 403, "permission_error", "model_not_allowed");
+    for path in ["/acme/models", "/acme/models/fast-2026-01", "/fee/x"] {
+        let answer = client.get(path).await;
+        assert_error(path, &answer, 403, "permission_error", "model_not_allowed");
+    }
+    let form =
+        client.send("POST", "/acme/files", Some("multipart/form-data; boundary=x"), Some(b"--x--")).await;
+    assert_error("a form", &form, 403, "permission_error", "model_not_allowed");
+    assert_eq!(world.upstream.hits(), hits, "nothing was sent");
+    let refused = row(&world, &form).await;
+    assert_eq!(
+        (&refused["status"], &refused["cost_usd"]),
+        (&json!("model_not_allowed"), &json!(0.0)),
+        "{refused}"
+    );
+}
+
+#[tokio::test]
+async fn limits_budgets_and_roles_hold() {
+    let keys = "[[keys]]\nname = \"poor\"\nkey = \"sk-test-poor\"\nbudget_usd = 0.02\n\
+        [[keys]]\nname = \"careful\"\nkey = \"sk-test-careful\"\nbudget_usd = 1.0\nunpriced = \"refuse\"\n\
+        [[keys]]\nname = \"slow\"\nkey = \"sk-test-slow\"\nrpm = 1\n\
+        [[keys]]\nname = \"few\"\nkey = \"sk-test-few-tokens\"\ntpm = 50\n\
+        [[keys]]\nname = \"eye\"\nkey = \"sk-test-viewer\"\nrole = \"viewer\"\n";
+    let world = world_with(keys).await;
+    world.upstream.always(Answer::json(200, &json!({})));
+    let client = |key: &str| world.gateway.client().with_key(key);
+    client("sk-test-poor").get("/fee/x").await.ok();
+    let answer = client("sk-test-poor").get("/fee/x").await;
+    assert_error("0.0125 twice", &answer, 429, "insufficient_quota", "insufficient_quota");
+    let hits = world.upstream.hits();
+    let careful = client("sk-test-careful");
+    let answer = careful.post_json("/acme/x", &json!({"model": "unknown"})).await;
+    assert_error("no price", &answer, 429, "insufficient_quota", "insufficient_quota");
+    assert_eq!(world.upstream.hits(), hits);
+    careful.post_json("/acme/x", &json!({"model": FAST})).await.ok();
+    careful.get("/fee/x").await.ok();
+    let slow = client("sk-test-slow");
+    let first = slow.get("/fee/x").await.ok();
+    assert_eq!(first.header("x-ratelimit-remaining-requests"), Some("0"));
+    assert_error("rpm", &slow.get("/fee/x").await, 429, "rate_limit_error", "rate_limit_exceeded");
+    let asked = json!({"model": FAST, "max_tokens": 100});
+    let answer = client("sk-test-few-tokens").post_json("/acme/x", &asked).await;
+    assert_error("tpm", &answer, 429, "rate_limit_error", "rate_limit_exceeded");
+    let answer = client("sk-test-viewer").get("/fee/x").await;
+    assert_error("a viewer", &answer, 403, "permission_error", "role_not_allowed");
+}

@@ -1,0 +1,179 @@
+//! Whose credential an upstream gets, which headers and which path; what comes back.
+
+use gw_testkit::Answer;
+use serde_json::json;
+
+use super::{row, world_with};
+use crate::harness::{KEY, UPSTREAM_KEY, assert_error};
+
+#[tokio::test]
+async fn the_rest_of_the_path_and_the_query_follow_the_address_of_the_upstream() {
+    let world = world_with("").await;
+    world.upstream.always(Answer::json(200, &json!({"ok": true})));
+    for (asked, sent) in [
+        ("/acme", "/v1"),
+        ("/acme/", "/v1/"),
+        ("/acme/models?a=b&c=%20d", "/v1/models?a=b&c=%20d"),
+        ("/acme?x", "/v1?x"),
+        ("/acme/files/a%2Fb/content", "/v1/files/a%2Fb/content"),
+        ("/fee/reader", "/v1/reader"),
+        ("/v1/videos/vid_1/content", "/v1/videos/vid_1/content"),
+    ] {
+        world.client.get(asked).await.ok();
+        assert_eq!(world.upstream.last().path, sent, "{asked}");
+    }
+    for unknown in ["/acmex", "/Acme", "/%61cme", "/v1/videosx", "/v2"] {
+        let answer = world.client.get(unknown).await;
+        assert_eq!((answer.status, answer.code().as_str()), (404, "unknown_url"), "{unknown}");
+    }
+    let hits = world.upstream.hits();
+    for path in [
+        "/acme/../x",
+        "/acme/%2e%2e/x",
+        "/acme/a/..%2f..%2fx",
+        "/acme/%252e%252e/x",
+        "/acme//x",
+        "/acme/a//b",
+        "/acme/a%5c..%5cb",
+        "/acme/%0d%0aevil:1",
+        "/acme/a%00",
+        "/acme/..;/x",
+        "/acme/.",
+    ] {
+        let answer = world.client.get(path).await;
+        assert_error(path, &answer, 400, "invalid_request_error", "invalid_request");
+    }
+    assert_eq!(world.upstream.hits(), hits, "none of them went upstream");
+}
+
+#[tokio::test]
+async fn the_operators_credential_replaces_the_gateways_key_wherever_it_stood() {
+    let world = world_with("").await;
+    world.upstream.always(Answer::json(200, &json!({})));
+    let bare = world.client.without_key();
+    let bearer = format!("Bearer {KEY}");
+    for (header, value) in [
+        ("authorization", &*bearer),
+        ("x-api-key", KEY),
+        ("api-key", KEY),
+        ("x-goog-api-key", KEY),
+        ("x-gateway-key", KEY),
+    ] {
+        let client = bare.with_header(header, value).with_header("cookie", "a=b").with_header("x-other", "1");
+        let client = client.with_header("anthropic-version", "2023-06-01").with_header("accept", "text/x");
+        let client =
+            client.with_header("connection", "x-vendor-version").with_header("x-vendor-version", "1");
+        client.with_header("x-gateway-session", "s").get("/acme/models").await.ok();
+        let sent = world.upstream.last();
+        assert_eq!(sent.header("authorization"), Some(&*format!("Bearer {UPSTREAM_KEY}")), "{header}");
+        let all: Vec<&str> = sent.headers.iter().map(|(_, value)| value.as_str()).collect();
+        assert!(!all.iter().any(|value| value.contains(KEY)), "{header}: {all:?}");
+        let kept = ["anthropic-version", "accept"].map(|name| sent.header(name));
+        assert_eq!(kept, [Some("2023-06-01"), Some("text/x")], "{header}");
+        for left_out in
+            ["cookie", "x-other", "x-gateway-session", "x-gateway-key", "x-vendor-version", "x-api-key"]
+        {
+            assert_eq!(sent.header(left_out), None, "{header}");
+        }
+    }
+    bare.get(&format!("/acme/models?a=1&key={KEY}&b=2")).await.ok();
+    assert_eq!(world.upstream.last().path, "/v1/models?a=1&b=2");
+    world.client.get("/v1/videos").await.ok();
+    assert_eq!(world.upstream.last().header("authorization"), Some("Bearer target-secret-123"));
+    let hits = world.upstream.hits();
+    for client in [
+        bare.clone(),
+        bare.with_header("x-api-key", KEY).with_header("api-key", "sk-other"),
+        bare.with_key("sk-wrong"),
+        bare.with_header("cookie", "gw_session=abc"),
+    ] {
+        let answer = client.get("/acme/models").await;
+        assert_error("no key", &answer, 401, "authentication_error", "invalid_api_key");
+    }
+    assert_eq!(world.upstream.hits(), hits);
+}
+
+#[tokio::test]
+async fn a_forwarded_credential_is_the_clients_and_the_gateways_key_stays_here() {
+    let world = world_with("").await;
+    world.upstream.always(Answer::json(200, &json!({})));
+    let client = world.client.without_key().with_header("x-gateway-key", KEY);
+    let client = client.with_key("clients-own").with_header("x-kept", "1").with_header("x-other", "2");
+    client.get("/own/x?key=theirs").await.ok();
+    let sent = world.upstream.last();
+    assert_eq!(sent.path, "/v1/base/x?key=theirs");
+    let headers = ["authorization", "x-kept", "x-other", "x-gateway-key"].map(|name| sent.header(name));
+    assert_eq!(headers, [Some("Bearer clients-own"), Some("1"), None, None]);
+    // The gateway's key in another header would go upstream, so it is not looked for there.
+    let hits = world.upstream.hits();
+    for client in [world.client.clone(), world.client.without_key().with_header("x-api-key", KEY)] {
+        let answer = client.get("/own/x").await;
+        assert_error("no x-gateway-key", &answer, 401, "authentication_error", "invalid_api_key");
+    }
+    assert_eq!(world.upstream.hits(), hits);
+    world.upstream.enqueue(Answer::error(401, "invalid_api_key", "wrong"));
+    let answer = client.get("/own/x").await;
+    assert_eq!(
+        (answer.status, answer.message()),
+        (401, "wrong".to_owned()),
+        "it is about the client's credential"
+    );
+}
+
+#[tokio::test]
+async fn statuses_redirects_and_headers_of_the_upstream_pass() {
+    let world = world_with("").await;
+    let elsewhere = gw_testkit::FakeUpstream::start().await;
+    let location = format!("{}/x", elsewhere.base_url());
+    for status in [201, 204, 301, 302, 307, 308, 400, 402, 403, 404, 409, 418, 422, 429, 500, 503] {
+        let headers =
+            [("location", &*location), ("x-vendor", "v"), ("set-cookie", "a=b"), ("retry-after", "7")];
+        let body = if status == 204 { "" } else { r#"{"vendor":"error"}"# };
+        world.upstream.enqueue(Answer::full(status, &headers, body));
+        let answer = world.client.post_json("/fee/x", &json!({})).await;
+        assert_eq!((answer.status, answer.text().as_str()), (status, body));
+        let passed = ["location", "x-vendor", "retry-after", "set-cookie"].map(|name| answer.header(name));
+        assert_eq!(passed, [Some(&*location), Some("v"), Some("7"), None], "{status}");
+        assert_eq!(answer.header("content-security-policy"), Some("default-src 'none'; sandbox"));
+        let row = row(&world, &answer).await;
+        let cost = if status < 300 { json!(0.0125) } else { json!(0.0) };
+        assert_eq!((&row["cost_usd"], &row["surface"]), (&cost, &json!("passthrough")), "{status}: {row}");
+        assert_eq!(row["status"] == "ok", status < 400, "{status}: {row}");
+    }
+    assert_eq!(elsewhere.hits(), 0, "no redirect is followed");
+    let secret = format!("Incorrect API key provided: {UPSTREAM_KEY}");
+    world.upstream.enqueue(Answer::error(401, "invalid_api_key", &secret));
+    let answer = world.client.get("/fee/x").await;
+    assert_error("the operator's key", &answer, 502, "upstream_error", "upstream_auth_error");
+    assert!(!answer.text().contains(UPSTREAM_KEY));
+    world.upstream.enqueue(Answer::error(403, "forbidden", &secret));
+    let answer = world.client.get("/fee/x").await;
+    assert_eq!(answer.status, 403);
+    assert!(!answer.text().contains(UPSTREAM_KEY), "{}", answer.text());
+}
+
+#[tokio::test]
+async fn a_route_has_its_methods_and_the_gateways_own_urls_come_first() {
+    let world = world_with("\n[[passthrough]]\npath = \"/v1\"\nprovider = \"beta\"\n").await;
+    world.upstream.always(Answer::json(200, &json!({})));
+    world.second.always(Answer::json(200, &json!({"second": true})));
+    for (method, status) in [("POST", 200), ("PUT", 200), ("GET", 405), ("DELETE", 405), ("BREW", 405)] {
+        let answer = world.client.send(method, "/fee/read", None, Some(b"")).await;
+        assert_eq!(answer.status, status, "{method}");
+        if status == 405 {
+            assert_eq!(answer.header("allow"), Some("POST, PUT, OPTIONS"));
+        }
+    }
+    for method in ["GET", "POST", "PUT", "PATCH", "DELETE"] {
+        assert_eq!(world.client.send(method, "/fee/x", None, Some(b"")).await.status, 200, "{method}");
+        assert_eq!(world.upstream.last().method, method);
+    }
+    world.upstream.enqueue(Answer::raw("HTTP/1.1 200 OK\r\ncontent-length: 77\r\nx-vendor: v\r\n\r\n"));
+    let answer = world.client.send("HEAD", "/fee/x", None, None).await.ok();
+    assert_eq!((answer.header("content-length"), answer.body.len()), (Some("77"), 0));
+    // `/v1` is a route, too.
+    assert_eq!(world.client.get("/v1/files").await.ok().json(), json!({"second": true}));
+    assert_eq!(world.client.get("/v1/models").await.ok().json()["object"], "list");
+    let preflight = world.client.without_key().with_header("origin", "https://a.example");
+    assert_eq!(preflight.send("OPTIONS", "/fee/read", None, None).await.status, 204);
+}
