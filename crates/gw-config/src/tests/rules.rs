@@ -29,13 +29,13 @@ fn an_unknown_key_names_the_nearest() {
     check(
         "[store]\nwhatever = 5",
         &[
-            "2:1: store.whatever: unknown key; known here: url, start_timeout_seconds, retention_days, progress_tokens, payloads, keys, teams",
+            "2:1: store.whatever: unknown key; known here: url, start_timeout_seconds, retention_days, max_log_mib, progress_tokens, payloads, keys, teams",
         ],
     );
     check(
         "[store]\n\"a\\n\" = 5",
         &[
-            "2:1: store.\"a\\n\": unknown key; known here: url, start_timeout_seconds, retention_days, progress_tokens, payloads, keys, teams",
+            "2:1: store.\"a\\n\": unknown key; known here: url, start_timeout_seconds, retention_days, max_log_mib, progress_tokens, payloads, keys, teams",
         ],
     );
     check(

@@ -51,7 +51,8 @@ fn started(output: &Output) -> (Vec<String>, BTreeMap<String, String>) {
 fn codex_gets_the_gateway_by_options_and_the_key_by_its_environment() {
     let launch =
         with_script("codex", PRINTER).env("MODEL_GATEWAY_KEY", SECRET).env("MODEL_GATEWAY_ADMIN_KEY", ADMIN);
-    let args = ["run", "--model", "demo/chat", "--no-telemetry", "--", "./codex", "exec", "-m", "x", "do it"];
+    let run = ["run", "--model", "demo/chat", "--no-telemetry", "--no-git", "--"];
+    let args = [&run[..], &["./codex", "exec", "-m", "x", "do it"]].concat();
     let (arguments, variables) = started(&with_args(launch, &args).run());
     let (options, rest) = arguments.split_at(arguments.len() - 4);
     assert_eq!(rest, ["exec", "-m", "x", "do it"], "the user's own arguments come last");
@@ -97,6 +98,51 @@ fn claude_code_gets_the_gateway_by_its_environment_alone() {
     for name in ["ANTHROPIC_API_KEY", "CLAUDE_CODE_USE_BEDROCK", "DISABLE_TELEMETRY"] {
         assert!(!variables.contains_key(name), "{name}");
     }
+}
+
+const PLACE: [&str; 3] = ["MODEL_GATEWAY_REPOSITORY", "MODEL_GATEWAY_BRANCH", "MODEL_GATEWAY_PULL_REQUEST"];
+
+#[test]
+fn a_program_learns_its_repository_and_its_branch_from_git() {
+    let launch = with_script("claude", PRINTER).env("ANTHROPIC_CUSTOM_HEADERS", "x-own: 1");
+    let git = |args: &[&str]| {
+        let done = Command::new("git").arg("-C").arg(launch.dir()).args(args).output().expect("git");
+        assert!(done.status.success(), "{args:?}: {}", text(&done.stderr));
+    };
+    git(&["init", "-q"]);
+    git(&["symbolic-ref", "HEAD", "refs/heads/fix/rounding"]);
+    git(&["remote", "add", "origin", "https://user:secret@git.example/acme/shop.git"]);
+    let args = ["run", "--key", SECRET, "--", "./claude"];
+    let output = with_args(launch, &args).run();
+    let (_, variables) = started(&output);
+    let place = PLACE.map(|name| variables.get(name).map(String::as_str));
+    assert_eq!(place, [Some("acme/shop"), Some("fix/rounding"), None]);
+    let all = text(&output.stdout);
+    let lines = "ANTHROPIC_CUSTOM_HEADERS=x-own: 1\nx-gateway-repository: acme/shop\nx-gateway-branch: fix/rounding\n";
+    assert!(all.contains(lines), "{all}");
+    assert!(!all.contains("secret@"), "credentials stay in git");
+}
+
+#[test]
+fn a_program_learns_its_pull_request_from_the_ci() {
+    let github = |launch: Launch| {
+        launch
+            .env("GITHUB_REPOSITORY", "acme/shop")
+            .env("GITHUB_REF", "refs/pull/12/merge")
+            .env("GITHUB_REF_NAME", "12/merge")
+            .env("GITHUB_HEAD_REF", "fix")
+    };
+    let args = ["run", "--key", SECRET, "--", "./codex"];
+    let (arguments, variables) = started(&with_args(github(with_script("codex", PRINTER)), &args).run());
+    let place = PLACE.map(|name| variables.get(name).map(String::as_str));
+    assert_eq!(place, [Some("acme/shop"), Some("fix"), Some("12")]);
+    let headers = "http_headers={\"x-gateway-repository\"=\"acme/shop\",\"x-gateway-branch\"=\"fix\",\
+                   \"x-gateway-pull-request\"=\"12\"}";
+    assert!(arguments.iter().any(|argument| argument.contains(headers)), "{arguments:?}");
+    let args = ["run", "--key", SECRET, "--no-git", "--", "./codex"];
+    let (arguments, variables) = started(&with_args(github(with_script("codex", PRINTER)), &args).run());
+    assert!(PLACE.iter().all(|name| !variables.contains_key(*name)));
+    assert!(!arguments.iter().any(|argument| argument.contains("http_headers")), "{arguments:?}");
 }
 
 #[test]

@@ -88,6 +88,7 @@ pub(super) const METRICS: [Metric; 76] = [
     metric(GenAi, "gen_ai_server_request_duration_seconds", Histogram, "seconds", &["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model", "error_type"], "From the acceptance of a generation request to its settlement"),
     metric(GenAi, "gen_ai_server_time_per_output_token_seconds", Histogram, "seconds", &["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"], "Time for each token of a stream after the first"),
     metric(GenAi, "gen_ai_server_time_to_first_token_seconds", Histogram, "seconds", &["gen_ai_operation_name", "gen_ai_provider_name", "gen_ai_request_model"], "From the acceptance of a streamed request to its first content"),
+    rare(Providers, "gateway_attributed_cost_usd", Counter, "", &["kind", "name"], "Cost in USD by end user, tag, repository, branch and pull request: the first 100 names of a kind, and all others"),
     metric(Providers, "gateway_billed_attempts", Counter, "", &["usage", "priced"], "Attempts that a provider bills, by the origin of their usage and by whether their model has a price"),
     rare(Providers, "gateway_breaker_opened", Counter, "", &["provider", "model"], "How often a model's circuit was opened"),
     metric(Providers, "gateway_circuit_open", Gauge, "", &["provider", "model"], "1 while the circuit of a model is open or a probe tests it"),

@@ -172,6 +172,26 @@ async fn the_caller_decides_about_recording_and_else_the_ratio() {
 }
 
 #[tokio::test]
+async fn a_span_says_whom_a_request_is_for() {
+    let collector = Collector::http().await;
+    let key = "[[keys]]\nname = \"app\"\nkey = \"sk-app\"\ntrust_attribution = true\n";
+    let extra = format!("{key}{}", collector.config(""));
+    let world = Setup { extra, ..Setup::default() }.start().await;
+    let client = world.client.with_key("sk-app").with_header("x-gateway-user", "ann");
+    let client = client.with_header("x-gateway-tags", "a,b").with_header("x-gateway-branch", "main");
+    client.post_json(CHAT, &chat("acme/fast")).await.ok();
+    let spans = in_order(collector.wait_for(2).await);
+    let about = attributes(&spans[0].attributes);
+    let expected = [
+        ("gateway.end_user", json!("ann")),
+        ("gateway.tags", json!(["a", "b"])),
+        ("gateway.branch", json!("main")),
+        ("gateway.repository", Value::Null),
+    ];
+    assert_attributes(&about, &expected);
+}
+
+#[tokio::test]
 async fn without_a_collector_upstreams_get_no_trace_headers() {
     let world = world().await;
     let client = world.client.with_header("traceparent", &format!("00-{TRACE}-{PARENT}-01"));
