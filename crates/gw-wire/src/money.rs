@@ -224,7 +224,7 @@ impl fmt::Display for Money {
 }
 
 /// The largest price, in its smallest units.
-const LARGEST: u128 = 1_000_000_000_000_000_000;
+const MAX_PRICE_UNITS: u128 = 1_000_000_000_000_000_000;
 
 /// Reads a plain or exponent decimal as an integer of `10^-DIGITS`.
 fn parse_decimal<const DIGITS: usize>(text: &str) -> Result<u64, PriceError> {
@@ -256,7 +256,7 @@ fn parse_decimal<const DIGITS: usize>(text: &str) -> Result<u64, PriceError> {
     } else {
         return Err(PriceError::OutOfRange);
     };
-    if units > LARGEST {
+    if units > MAX_PRICE_UNITS {
         return Err(PriceError::OutOfRange);
     }
     u64::try_from(units).map_err(|_| PriceError::OutOfRange)

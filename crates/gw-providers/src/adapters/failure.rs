@@ -237,6 +237,7 @@ fn by_words(error: &ErrorText) -> Option<FailureKind> {
     let filter = [
         "content_filter",
         "content_policy_violation",
+        "moderation_blocked",
         "responsibleaipolicyviolation",
         "data_inspection_failed",
     ];

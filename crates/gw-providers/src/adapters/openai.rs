@@ -94,7 +94,7 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
         rerank: Some(Box::new(OpenAiRerank::new(quirks.top_n, urls))),
         score: Some(Box::new(score::OpenAiScore::new(urls))),
         moderation: Some(Box::new(moderation::OpenAiModeration)),
-        images: Some(Box::new(images::OpenAiImages)),
+        images: Some(Box::new(images::OpenAiImageGeneration)),
     };
     Ok(Built { surfaces, ..Built::new(Box::new(adapter)) })
 }

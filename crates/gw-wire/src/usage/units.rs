@@ -82,7 +82,7 @@ impl Unit {
 const MILLIONTHS: u64 = 1_000_000;
 
 /// The largest count that is read from a number. A larger one would not be exact.
-const MOST: f64 = 5e9;
+const MAX_EXACT_COUNT: f64 = 5e9;
 
 /// A count of units, exact to a millionth: a recording has fractions of a second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,7 +105,7 @@ impl UnitCount {
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the range is checked")]
     pub fn of_number(count: f64) -> Option<Self> {
-        (0.0..=MOST).contains(&count).then(|| Self((count * 1e6).round() as u64))
+        (0.0..=MAX_EXACT_COUNT).contains(&count).then(|| Self((count * 1e6).round() as u64))
     }
 
     /// The count in millionths of a unit.

@@ -53,6 +53,9 @@ pub(super) fn comparison(answer: &Value) -> String {
     for (label, pointer) in LINES {
         let cells = models.iter().map(|model| text(model, pointer));
         rows.push(std::iter::once(label.to_owned()).chain(cells).collect());
+        if pointer == LAST_TOKEN_PRICE {
+            rows.extend(other_prices(&models));
+        }
     }
     let aligns: Vec<Align> = (0..=ids.len()).map(|_| Align::Left).collect();
     let mut best = Vec::new();
@@ -64,12 +67,36 @@ pub(super) fn comparison(answer: &Value) -> String {
         let side = answer.get("comparison").and_then(|sides| sides.get(winner.as_str()));
         let is_unknown =
             |figure: &&str| side.and_then(|side| side.pointer(figure)).is_none_or(Value::is_null);
-        if figures.iter().any(is_unknown) {
+        let is_by_unit = label == "cheapest" && side.is_some_and(|side| !other_prices(&[side]).is_empty());
+        if figures.iter().any(is_unknown) && !is_by_unit {
             "-".clone_into(winner);
         }
         *label = label.replace('_', " ");
     }
     format!("{}\n{}", columns(&rows, &aligns), columns(&best, &[Align::Left, Align::Left]))
+}
+
+/// The price after which the prices of other units stand.
+const LAST_TOKEN_PRICE: &str = "/pricing/gateway_output_per_m";
+
+/// A row for each price that one of the models has beside those of text tokens: `per image`, `image output/M`.
+fn other_prices(models: &[&Value]) -> Vec<Vec<String>> {
+    let prices =
+        |model: &Value| model.pointer("/pricing").and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut names: Vec<String> = Vec::new();
+    for name in models.iter().flat_map(|model| prices(model).into_iter().map(|(name, _)| name)) {
+        let is_other = name.starts_with("gateway_")
+            && !["gateway_input_per_m", "gateway_output_per_m"].contains(&name.as_str());
+        if (is_other || name == "images") && !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let row = |name: String| {
+        let label = name.trim_start_matches("gateway_").replace("_per_m", "/M").replace('_', " ");
+        let cells = models.iter().map(|model| text(model, &format!("/pricing/{name}")));
+        std::iter::once(label).chain(cells).collect()
+    };
+    names.into_iter().map(row).collect()
 }
 
 /// The figures behind each highlight of a comparison.

@@ -60,6 +60,28 @@ fn filters_reach_the_catalogue_whatever_is_in_them() {
 }
 
 #[test]
+fn a_comparison_has_the_prices_of_units() {
+    let side = |per_image: &str| {
+        serde_json::from_str::<Value>(&format!(
+            r#"{{"pricing": {{"gateway_input_per_m": null, "gateway_per_image": {per_image}, "gateway_image_output_per_m": 40}}}}"#
+        ))
+        .unwrap()
+    };
+    let answer = serde_json::json!({
+        "models": ["a/x", "a/y"], "comparison": {"a/x": side("0.04"), "a/y": side("null")},
+        "highlights": {"cheapest": "a/x"}
+    });
+    let text = table::comparison(&answer);
+    let line = |label: &str| {
+        let found = text.lines().find(|line| line.starts_with(label)).unwrap_or_else(|| panic!("{text}"));
+        found.trim_start_matches(label).split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(line("per image"), ["0.04", "-"]);
+    assert_eq!(line("image output/M"), ["40", "40"]);
+    assert_eq!(line("cheapest"), ["a/x"]);
+}
+
+#[test]
 fn one_model_is_shown_whole_and_harmless() {
     let text = table::one(&value(&ModelsCommand::Show { id: "fast".to_owned() }));
     assert!(text.contains("pricing.gateway_input_per_m"), "{text}");

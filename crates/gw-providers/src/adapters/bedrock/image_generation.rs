@@ -99,7 +99,7 @@ fn stability(request: &ImagesRequest, body: &mut ObjectWriter<'_>) {
 #[serde(default)]
 struct InvokedImages<'a> {
     #[serde(borrow)]
-    images: Option<Vec<Cow<'a, str>>>,
+    images: Option<Vec<Option<Cow<'a, str>>>>,
     /// Amazon's reason for images that are missing.
     #[serde(borrow)]
     error: Option<Cow<'a, str>>,
@@ -112,7 +112,7 @@ fn decode(body: &[u8]) -> Result<ImagesReply<'_>, Failure> {
     let answer: InvokedImages<'_> =
         serde_json::from_str(body_text(body)?).map_err(|fault| invalid_json(&fault))?;
     let mut reasons = answer.finish_reasons.unwrap_or_default().into_iter().flatten();
-    let images = answer.images.unwrap_or_default().into_iter().filter(|image| !image.is_empty());
+    let images = answer.images.unwrap_or_default().into_iter().flatten().filter(|image| !image.is_empty());
     let images: Vec<_> = images
         .map(|image| GeneratedImage { content: ImageContent::Base64(image), revised_prompt: None })
         .collect();

@@ -132,14 +132,14 @@ fn shape(
 /// The answer of Imagen.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Predictions<'a> {
+struct ImagenAnswer<'a> {
     #[serde(borrow)]
-    predictions: Option<Vec<Prediction<'a>>>,
+    predictions: Option<Vec<ImagenPrediction<'a>>>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Prediction<'a> {
+struct ImagenPrediction<'a> {
     #[serde(borrow)]
     bytes_base64_encoded: Option<Cow<'a, str>>,
     #[serde(borrow)]
@@ -160,7 +160,7 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ImagesReply<'_>, Failur
 
 /// Reads an answer of Imagen, which reports no tokens.
 fn predicted(text: &str) -> Result<ImagesReply<'_>, Failure> {
-    let answer: Predictions<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let answer: ImagenAnswer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     let mut images = Vec::new();
     for prediction in answer.predictions.unwrap_or_default() {
         match (prediction.bytes_base64_encoded, prediction.rai_filtered_reason) {

@@ -19,9 +19,9 @@ use crate::surfaces::Images;
 
 /// The images of a provider at `/images/generations`.
 #[derive(Debug)]
-pub(in crate::adapters) struct OpenAiImages;
+pub(in crate::adapters) struct OpenAiImageGeneration;
 
-impl Images for OpenAiImages {
+impl Images for OpenAiImageGeneration {
     fn encode(
         &self,
         request: &ImagesRequest,

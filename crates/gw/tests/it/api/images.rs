@@ -68,7 +68,8 @@ async fn an_answer_has_openais_shape_and_each_kind_of_token_has_its_price() {
     assert_eq!((&row["surface"], &row["operation"]), (&json!("images"), &json!("image_generation")), "{row}");
     assert_eq!((&row["units"], &row["cost_usd"]), (&json!({"image": 2}), &json!(0.03137)), "{row}");
     assert_eq!((&row["prompt_tokens"], &row["completion_tokens"]), (&json!(1050), &json!(528)), "{row}");
-    world.client.post_json(PATH, &paint("demo/images", json!({}))).await.ok();
+    let demo = world.client.post_json(PATH, &paint("demo/images", json!({}))).await.ok();
+    row_of(&world, &demo).await;
     let admin = world.gateway.client().with_key(ADMIN);
     for by in ["model", "surface", "day", "key"] {
         let report = admin.get(&format!("/admin/v1/usage?by={by}")).await.ok().json();
@@ -279,4 +280,40 @@ async fn imagen_on_vertex_predicts() {
     upstream.enqueue(Answer::json(200, &json!({"predictions": [{"raiFilteredReason": "no"}]})));
     let refused = world.client.post_json(PATH, &paint(model, json!({}))).await;
     assert_invalid("blocked", &refused, "content_filter");
+}
+
+#[tokio::test]
+async fn bedrock_invokes_the_models_of_amazon_and_stability() {
+    let upstream = FakeUpstream::start().await;
+    let model = |id: &str| {
+        format!(
+            "[[models]]\nid = \"bedrock/{id}\"\ncategory = [\"image\"]\npricing = {{ official_per_image = 0.04 }}\n"
+        )
+    };
+    let base = upstream.base_url();
+    let provider = format!(
+        "[[providers]]\nname = \"bedrock\"\napi = \"bedrock\"\nregion = \"us-east-1\"\nbase_url = \"{}\"\napi_key = \"k\"\n",
+        base.trim_end_matches("/v1")
+    );
+    let extra = provider + &model("amazon.nova-canvas-v1:0") + &model("stability.stable-image-core-v1:1");
+    let world = Setup { extra, routing: "retries = 0", ..Setup::default() }.start().await;
+    upstream.enqueue(Answer::json(200, &json!({"images": [PIXEL], "error": null})));
+    let asked = paint("bedrock/amazon.nova-canvas-v1:0", json!({"size": "1280x720", "quality": "hd"}));
+    let made = world.client.post_json(PATH, &asked).await.ok();
+    assert_eq!(made.json()["data"], json!([{"b64_json": PIXEL}]));
+    assert_eq!(made.header("x-gateway-cost-usd"), Some("0.04"));
+    let sent = upstream.last();
+    assert_eq!(sent.path, "/model/amazon.nova-canvas-v1%3A0/invoke");
+    let expected = json!({
+        "taskType": "TEXT_IMAGE", "textToImageParams": {"text": "a cat"},
+        "imageGenerationConfig": {"numberOfImages": 1, "width": 1280, "height": 720, "quality": "premium"}
+    });
+    assert_eq!(sent.json(), expected);
+    let refused = json!({"images": [null], "seeds": [1], "finish_reasons": ["Filter reason: prompt"]});
+    upstream.enqueue(Answer::json(200, &refused));
+    let asked = paint("bedrock/stability.stable-image-core-v1:1", json!({"size": "1024x1536"}));
+    let answer = world.client.post_json(PATH, &asked).await;
+    assert_invalid("filtered", &answer, "content_filter");
+    let expected = json!({"prompt": "a cat", "aspect_ratio": "2:3", "output_format": "png"});
+    assert_eq!(upstream.last().json(), expected);
 }

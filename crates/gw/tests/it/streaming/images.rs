@@ -108,7 +108,7 @@ async fn a_failure_before_the_first_image_is_a_status_and_a_fallback_paints() {
     let world = world().await;
     world.upstream.enqueue(Answer::error(400, "moderation_blocked", "no"));
     let refused = world.client.post_json(PATH, &paint(json!({}))).await;
-    assert_eq!(refused.status, 400, "{}", refused.text());
+    assert_eq!((refused.status, refused.code().as_str()), (400, "content_filter"), "{}", refused.text());
     world.upstream.enqueue(Answer::error(500, "server_error", "down"));
     let frames =
         all(&world, &paint(json!({"routing": {"fallback": ["demo/images"]}, "partial_images": 2}))).await;
