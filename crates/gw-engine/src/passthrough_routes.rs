@@ -5,11 +5,12 @@ use std::sync::Arc;
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides, Timeouts};
 use gw_providers::usage_scan::UsageShape;
-use gw_wire::money::Price;
+use gw_wire::money::{Price, UnitPrice};
+use gw_wire::usage::Unit;
 use http::{HeaderName, Method};
 
 use crate::catalog::Model;
-use crate::catalog::prices::{Prices, Rates};
+use crate::catalog::prices::{Prices, Rates, UnitPrices};
 use crate::settings::{CredentialMode, PassthroughSettings};
 
 /// The beginning of the names of models that stand for routes, and the provider of routes with a target.
@@ -177,7 +178,7 @@ fn of_target(settings: &PassthroughSettings, target: &str) -> Result<Provider, S
 }
 
 /// Prices of nothing but requests.
-fn fee(cost: Price) -> Prices {
+fn fee(cost: UnitPrice) -> Prices {
     let free = Some(Price::default());
     let rates = Rates {
         input: free,
@@ -185,10 +186,18 @@ fn fee(cost: Price) -> Prices {
         audio_input: free,
         audio_output: free,
         image_output: free,
-        per_query: Some(cost),
         ..Rates::default()
     };
-    Prices { official: rates, gateway: rates, currency: "USD".into(), ..Prices::default() }
+    let mut units = UnitPrices::default();
+    units.set(Unit::Query, cost);
+    Prices {
+        official: rates,
+        gateway: rates,
+        official_units: units,
+        units,
+        currency: "USD".into(),
+        ..Prices::default()
+    }
 }
 
 #[cfg(test)]
@@ -229,7 +238,7 @@ mod tests {
 
     #[test]
     fn a_fee_is_charged_whatever_the_tokens_are() {
-        let prices = fee(Price::parse("0.0125").unwrap());
+        let prices = fee(UnitPrice::parse("0.0125").unwrap());
         for tokens in [0, 1_000_000] {
             let usage = gw_wire::usage::Usage { prompt: tokens, completion: tokens, ..Default::default() };
             assert_eq!(prices.cost(&usage).map(|cost| cost.to_string()), Some("0.0125".to_owned()));

@@ -9,7 +9,7 @@ use gw_routing::health::BreakerSettings;
 use gw_routing::hedge::HedgeSettings;
 use gw_routing::score::Weights;
 use gw_routing::strategy::Strategy;
-use gw_wire::money::Price;
+use gw_wire::money::{Price, UnitPrice};
 use gw_wire::request::RequestLimits;
 use secrecy::SecretString;
 
@@ -214,7 +214,7 @@ pub struct PassthroughSettings {
     /// Prices of the reported tokens, whatever the model.
     pub pricing: Option<PricingSettings>,
     /// The cost of a request without reported tokens.
-    pub cost_per_request: Option<Price>,
+    pub cost_per_request: Option<UnitPrice>,
     /// The timeouts of this route.
     pub timeouts: TimeoutOverrides,
     /// The target may have a private or loopback address.

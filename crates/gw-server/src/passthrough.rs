@@ -25,6 +25,7 @@ use http_body::Body;
 pub(crate) use self::key::caller;
 use self::path::passed_path;
 use self::upload::pump;
+use crate::attribution::names_of;
 use crate::cut::until_cut;
 use crate::generate::admitted;
 use crate::listener::Listener;
@@ -34,6 +35,7 @@ use crate::router::RouteMatch;
 use crate::session::session_of;
 use crate::state::ServerState;
 use crate::upload::{BodySender, BoxError, Encoding, content_length, is_json_or_missing, read, too_large};
+use crate::wishes;
 
 /// The methods of a preflight and of a route without a list.
 const ALL_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
@@ -81,6 +83,7 @@ where
         let message = "A key of role viewer may not call upstreams: it reads the management API.";
         return Err(Error::new(Kind::RoleNotAllowed, message));
     }
+    wishes::refuse(&parts.headers)?;
     let path = passed_path(&parts.uri, route)?;
     record.admission_permit = Some(admitted(state.engine.admit(&caller, &record.request_id).await, extra)?);
     let whole = is_read(parts, route, &caller, body);
@@ -156,6 +159,8 @@ fn context(
     log: &Arc<CallLog>,
     body: &Bytes,
 ) -> RequestContext {
+    // The upstream gets the body as the client wrote it, so the tags stay in it.
+    let names = names_of(&parts.headers, body, caller.trusts_attribution());
     RequestContext {
         request_id: Arc::clone(&record.request_id),
         caller,
@@ -163,6 +168,10 @@ fn context(
         log: Arc::clone(log),
         client: Some(record.client.ip()),
         session: session_of(&parts.headers, body),
+        attribution: names.attribution,
+        has_dropped_tags: names.has_dropped_tags,
+        max_cost: None,
+        dry_run: None,
         cache_control: None,
         keepalive: None,
         surface: ClientSurface::default(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gw_engine::DryRun;
-use gw_engine::error::{Error, Result};
+use gw_engine::error::{Error, Kind, Result};
 use gw_wire::money::{Money, Price};
 use gw_wire::request::fields::{Path, invalid_value};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
@@ -26,6 +26,20 @@ pub(crate) struct Wishes {
     /// Takes the report of a dry run. None: the request is to be served.
     pub(crate) dry_run: Option<Arc<DryRun>>,
     pub(crate) max_cost: Option<Money>,
+}
+
+/// Refuses the headers of dry runs and of the highest cost, for a pass-through route: the gateway does not plan its requests.
+///
+/// # Errors
+/// `unsupported_parameter`.
+pub(crate) fn refuse(headers: &HeaderMap) -> Result<()> {
+    match [&DRY_RUN, &MAX_COST].into_iter().find(|name| headers.contains_key(*name)) {
+        None => Ok(()),
+        Some(name) => {
+            let message = format!("The header {name} does not apply to pass-through routes.");
+            Err(Error::new(Kind::UnsupportedParameter, message))
+        }
+    }
 }
 
 impl Wishes {

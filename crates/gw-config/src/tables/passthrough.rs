@@ -99,8 +99,8 @@ pub(super) static PASSTHROUGH: Section = Section {
         ),
         setting_or(
             "cost_per_request",
-            Kind::Price,
-            field!(PassthroughSettings, cost_per_request, Form::OPTIONAL_PRICE),
+            Kind::UnitPrice,
+            field!(PassthroughSettings, cost_per_request, Form::OPTIONAL_UNIT_PRICE),
             "unknown; the row is marked `unpriced`",
             "The cost in USD of a request whose tokens are not reported. Requests that the upstream refuses are free.",
         ),
