@@ -287,7 +287,7 @@ async fn prepare(connection: &mut SqliteConnection, location: &str) -> Result<()
 }
 
 /// All migrations with their numbers and names, oldest first. A released migration is never edited; a change is a new file.
-const CHANGES: [(i64, &str, &str); 21] = [
+const CHANGES: [(i64, &str, &str); 22] = [
     (1, "keys", include_str!("../migrations/0001_keys.sql")),
     (2, "limits and ledger", include_str!("../migrations/0002_limits_and_ledger.sql")),
     (3, "revision", include_str!("../migrations/0003_revision.sql")),
@@ -309,6 +309,7 @@ const CHANGES: [(i64, &str, &str); 21] = [
     (19, "sign-in links", include_str!("../migrations/0019_sign_in_links.sql")),
     (20, "large ledgers", include_str!("../migrations/0020_large_ledgers.sql")),
     (21, "budget periods", include_str!("../migrations/0021_budget_periods.sql")),
+    (25, "days by team", include_str!("../migrations/0025_days_by_team.sql")),
 ];
 
 fn migrator() -> Migrator {
