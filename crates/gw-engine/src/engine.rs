@@ -260,14 +260,6 @@ impl Engine {
         self.payloads.as_ref().map(|payloads| payloads.hear(caller.key_id(), request_id, body))
     }
 
-    /// Charges the budgets of a key and its team for a request that was under way when a process died. `cost` is in
-    /// femto-USD, `at` is the request's start in unix milliseconds.
-    pub async fn charge(&self, key_id: &str, request_id: &str, cost: i128, at: i64) {
-        if let Some(caller) = self.keys.find(key_id) {
-            self.services.limiter.charge(request_id, caller.subjects(), cost, at.div_euclid(1000)).await;
-        }
-    }
-
     /// Whether no key is known.
     #[must_use]
     pub fn has_no_keys(&self) -> bool {

@@ -123,9 +123,9 @@ impl BudgetState {
     }
 
     /// Counts a cost that had no reservation. While the spending is unknown, the ledger will report this cost too.
-    pub(crate) fn charge(&self, budget: Budget, unix: i64, begun: i64, cost_femtos: i128) {
+    pub(crate) fn charge(&self, unix: i64, begun: i64, cost_femtos: i128) {
         let amounts = &mut *self.amounts.lock();
-        amounts.enter_period(budget.period, unix);
+        amounts.enter_period(amounts.period, unix);
         if amounts.is_known {
             amounts.count(begun, cost_femtos);
         }

@@ -177,12 +177,8 @@ impl InProcess {
         Ok((local, granted))
     }
 
-    pub(crate) fn charge(&self, subjects: &[Arc<Subject>], cost_femtos: i128, begun: i64) {
-        for subject in subjects {
-            if let Some(budget) = subject.limits().budget {
-                subject.state().budget.charge(budget, self.clock.unix_seconds(), begun, cost_femtos);
-            }
-        }
+    pub(crate) fn charge(&self, states: impl Iterator<Item = Arc<State>>, cost_femtos: i128, begun: i64) {
+        states.for_each(|state| state.budget.charge(self.clock.unix_seconds(), begun, cost_femtos));
     }
 }
 

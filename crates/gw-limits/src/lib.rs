@@ -68,7 +68,7 @@ pub use admission::AdmissionPermit;
 pub use clock::{Clock, SystemClock};
 pub use fair_share::fair_share;
 pub use limit_state::{LimitStates, RateState, TokenState};
-pub use limiter::{DeliveryFigures, HoldingFigures, Limiter};
+pub use limiter::{DeliveryFigures, HoldingFigures, Limiter, MAX_CHARGE_AGE};
 pub use refusal::{Refusal, Refused};
 pub use reservation::Reservation;
 pub use session::{

@@ -20,6 +20,10 @@ use crate::subject::Subject;
 use crate::subject_kind::SubjectKind;
 use crate::subject_use::SubjectUse;
 
+/// For how long a request can be charged after its begin ([`Limiter::charge`]). Redis remembers an expired reservation for this
+/// long.
+pub const MAX_CHARGE_AGE: Duration = Duration::from_secs(86_400);
+
 /// Limits and budgets of all keys and teams. Cheap to clone. All clones share their state.
 #[derive(Clone, Debug)]
 pub struct Limiter(Arc<Backends>);
@@ -248,16 +252,20 @@ impl Limiter {
         }
     }
 
-    /// Counts the cost of a request without a reservation: one that a journal reports after a crash. `begun` is the
-    /// unix second in which the request began. The caller also writes the cost into the ledger.
+    /// Counts the cost of a request without a reservation: one that a journal reports after a crash. `subjects` are the key
+    /// and the team of that time; this process may know neither. `begun` is the unix second in which the request began.
+    /// The caller writes the cost into the ledger before.
     ///
     /// In process, a budget with unknown spending hears of the cost from the ledger later. In Redis, the call ends what
-    /// is left of the request's lease. A request that was settled there before does not count twice. The call does not
-    /// wait for Redis.
-    pub async fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost_femtos: i128, begun: i64) {
+    /// is left of the request's lease. A request that was settled there before does not count twice, and one that began
+    /// longer ago than [`MAX_CHARGE_AGE`] may not count at all. The call does not wait for Redis.
+    pub fn charge(&self, request_id: &str, subjects: &[(SubjectKind, &str)], cost_femtos: i128, begun: i64) {
         let cost = cost_femtos.max(0);
         match &self.0.redis {
-            None => self.0.in_process.charge(subjects, cost, begun),
+            None => {
+                let states = subjects.iter().filter_map(|(kind, id)| self.0.registry.state(*kind, id));
+                self.0.in_process.charge(states, cost, begun);
+            }
             Some(redis) => redis.charge(request_id, subjects, cost, begun),
         }
     }

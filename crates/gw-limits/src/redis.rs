@@ -88,6 +88,7 @@ use crate::refusal::{Refusal, Refused};
 use crate::reservation::{Reservation, ReservationRequest};
 use crate::session::{SessionId, SessionLimit, SessionRequest, SessionTable, SessionUse};
 use crate::subject::Subject;
+use crate::subject_kind::SubjectKind;
 
 /// The limiter over Redis.
 #[derive(Debug)]
@@ -316,14 +317,18 @@ impl RedisLimiter {
         Ok((Reservation { redis: settle, unbudgeted, ..Reservation::default() }, granted))
     }
 
-    /// Sends the cost of a request that another process began.
-    pub(crate) fn charge(&self, request_id: &str, subjects: &[Arc<Subject>], cost_femtos: i128, begun: i64) {
-        let with_budget = select(subjects, Subject::has_budget);
-        if !with_budget.is_empty() {
-            let settlement = Settlement { cost_nano: nano_usd(cost_femtos), ..Settlement::default() };
-            let message = Message::new(request_id, with_budget, MessageKind::Settle(settlement));
-            SendOnDrop::new(&self.replica, message).set_begin_unix(begun);
-        }
+    /// Sends the cost of a request that another process began. Redis knows whether its subjects have budgets.
+    pub(crate) fn charge(
+        &self,
+        request_id: &str,
+        subjects: &[(SubjectKind, &str)],
+        cost_femtos: i128,
+        begun: i64,
+    ) {
+        let subjects = subjects.iter().map(|(kind, id)| Arc::new(Subject::named(*kind, id))).collect();
+        let settlement = Settlement { cost_nano: nano_usd(cost_femtos), ..Settlement::default() };
+        let message = Message::new(request_id, subjects, MessageKind::Settle(settlement));
+        SendOnDrop::new(&self.replica, message).set_begin_unix(begun);
     }
 
     /// Checks that these subjects may be served while Redis does not answer.

@@ -51,6 +51,13 @@ impl Registry {
     }
 }
 
+impl Registry {
+    /// The state of a subject that this process knows.
+    pub(crate) fn state(&self, kind: SubjectKind, id: &str) -> Option<Arc<State>> {
+        self.0.lock().by_subject.get(&(kind, id.into())).map(|entry| Arc::clone(&entry.state))
+    }
+}
+
 impl Entries {
     fn sweep(&mut self, now: Instant) {
         self.by_subject.retain(|_, entry| {

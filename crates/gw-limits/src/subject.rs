@@ -23,6 +23,12 @@ impl Subject {
         Self { limits, state }
     }
 
+    /// A subject of which only the name is known.
+    pub(crate) fn named(kind: SubjectKind, id: &str) -> Self {
+        let limits = Limits::default();
+        Self::new(limits, Arc::new(State::new(kind, id, &limits)))
+    }
+
     /// Whether this is a key or a team.
     #[must_use]
     pub fn kind(&self) -> SubjectKind {

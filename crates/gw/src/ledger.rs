@@ -9,7 +9,7 @@ use gw_command::CommandError;
 use gw_config::setup::Setup;
 use gw_config::{StoreSettings, paths};
 use gw_engine::{Engine, Limiter};
-use gw_limits::{DeliveryFigures, HoldingFigures};
+use gw_limits::{DeliveryFigures, HoldingFigures, MAX_CHARGE_AGE, SubjectKind};
 use gw_store::Store;
 use gw_store::journal::{Journal, Replayed, is_in_use, quarantined_segments, replay};
 use gw_wire::calendar;
@@ -77,17 +77,12 @@ pub async fn open(
     Ok((journal, found))
 }
 
-/// Charges the requests of a process that died to the limits in Redis. If Redis has lost its memory since, the budgets are
-/// rebuilt from the ledger instead. Returns whether the old journal may be removed once Redis has taken everything.
+/// Charges the requests of a process that died to the limits in Redis. If Redis has lost its memory since, or a request is too
+/// old, the budgets are rebuilt from the ledger instead. Returns whether the old journal may be removed once Redis has taken everything.
 ///
 /// # Errors
 /// Exit code 1 when there is no data directory.
-pub async fn charge(
-    setup: &Setup,
-    engine: &Engine,
-    limiter: &Limiter,
-    left: &Replayed,
-) -> Result<bool, CommandError> {
+pub async fn charge(setup: &Setup, limiter: &Limiter, left: &Replayed) -> Result<bool, CommandError> {
     let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
     let path = data.join("journal").join("generation");
     let generations = limiter.generations();
@@ -97,9 +92,16 @@ pub async fn charge(
         // While Redis is away its generation is unknown. The charges wait, and Redis takes them only if it kept its memory.
         !before.is_empty() && !now.is_empty() && *before != **now
     });
-    if !is_lost {
+    // Redis may have forgotten the reservation of such a request.
+    let oldest = calendar::unix_millis().saturating_sub_unsigned(MAX_CHARGE_AGE.as_millis() as u64);
+    let is_forgotten = is_lost || left.entries.iter().any(|entry| entry.cost > 0 && entry.at <= oldest);
+    if !is_forgotten {
         for entry in &left.entries {
-            engine.charge(&entry.key_id, &entry.request_id, entry.cost, entry.at).await;
+            // The key may be an identity that has not come back yet, or may have moved to another team since.
+            let team = entry.team.as_deref().map(|team| (SubjectKind::Team, team));
+            let subjects: Vec<_> =
+                [(SubjectKind::Key, entry.key_id.as_str())].into_iter().chain(team).collect();
+            limiter.charge(&entry.request_id, &subjects, entry.cost, entry.at.div_euclid(1000));
         }
     } else if !left.entries.is_empty() {
         limiter.begin_new_generation();
@@ -108,7 +110,7 @@ pub async fn charge(
         tokio::spawn(keep_generation(path, generations));
     }
     // If this process dies during the rebuild, its next start must find the old journal again.
-    Ok(!is_lost || left.entries.is_empty())
+    Ok(!is_forgotten || left.entries.is_empty())
 }
 
 fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {

@@ -244,10 +244,10 @@ async fn changed_limits_apply_at_once_and_the_state_stays() {
 async fn a_charge_counts_only_after_the_spending_is_known() {
     let world = world_of(TestLedger { spent: Mutex::new(50_000_000), ..TestLedger::default() });
     let key = world.key(total(100));
-    world.limiter.charge("r", &key, 7, NOW).await;
+    world.limiter.charge("r", &[(SubjectKind::Key, key[0].id())], 7, NOW);
     world.limiter.admit("r", &key).await.unwrap();
     assert_eq!(figures(&key[0]), (50_000_000, 0), "the ledger includes the charge");
-    world.limiter.charge("r", &key, 50_000_000, NOW).await;
+    world.limiter.charge("r", &[(SubjectKind::Key, key[0].id())], 50_000_000, NOW);
     assert!(world.limiter.admit("r", &key).await.is_err());
 }
 

@@ -25,16 +25,17 @@ impl RedisLimiter {
     ) -> Option<Vec<SubjectUse>> {
         let replica = &self.replica;
         report_added_budgets(replica, subjects).await.ok()?;
-        let mut retries = Retries::new();
+        // Each subject may ask the ledger as often as a request may.
+        let mut retries: Vec<Retries> = subjects.iter().map(|_| Retries::new()).collect();
         let answer = loop {
             let call = replica.call("").subjects(&replica.settings.prefix, subjects);
             let answer = replica.ask(&replica.scripts.inspect, &call).await.ok()?;
             match answer.refused {
                 None => break answer,
-                Some((_, ScriptRefusal::Unknown(_))) => {
+                Some((number, ScriptRefusal::Unknown(_))) => {
                     // Without the ledger's answer that spending is shown as unknown.
-                    let retry =
-                        replica.prepare_retry(ledger, subjects, &call, answer.refused, &mut retries).await;
+                    let retries = retries.get_mut(number)?;
+                    let retry = replica.prepare_retry(ledger, subjects, &call, answer.refused, retries).await;
                     if !matches!(retry, Ok(true)) {
                         break answer;
                     }

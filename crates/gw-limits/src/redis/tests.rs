@@ -85,6 +85,11 @@ async fn figures(redis: &Redis, subject: &Subject) -> (u64, u64) {
     (number("spent").await, number("reserved").await)
 }
 
+/// The kinds and ids of subjects.
+fn names(subjects: &[Arc<Subject>]) -> Vec<(SubjectKind, &str)> {
+    subjects.iter().map(|subject| (subject.kind(), subject.id())).collect()
+}
+
 /// The number of a subject's leases in Redis.
 async fn leases(redis: &Redis, subject: &Subject) -> u64 {
     let name = format!("gw:{{{}:{}}}:leases", subject.kind(), subject.id());

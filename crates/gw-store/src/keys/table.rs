@@ -39,7 +39,7 @@ impl EditableRow for StoredKey {
     const SELECT: &'static str = "SELECT * FROM keys WHERE id = $1";
 
     fn read(row: &Row) -> sqlx::Result<Self> {
-        read_key(row)
+        read_key(row, UnknownPeriod::Fails)
     }
 
     fn write_back(&self) -> Sql<'_> {
@@ -55,7 +55,7 @@ impl EditableRow for Team {
     const SELECT: &'static str = "SELECT * FROM teams WHERE id = $1";
 
     fn read(row: &Row) -> sqlx::Result<Self> {
-        read_team(row)
+        read_team(row, UnknownPeriod::Fails)
     }
 
     fn write_back(&self) -> Sql<'_> {
@@ -68,14 +68,18 @@ impl EditableRow for Team {
 }
 
 impl Store {
-    /// Every key that was ever created, including revoked ones, oldest first.
+    /// Every key that was ever created, including revoked ones, oldest first. A budget whose period only a newer program knows
+    /// grants nothing.
     pub async fn keys(&self) -> Result<Vec<StoredKey>> {
-        self.list(Sql::new("SELECT * FROM keys ORDER BY created_at, rowid"), read_key).await
+        self.list(Sql::new("SELECT * FROM keys ORDER BY created_at, rowid"), |row| {
+            read_key(row, UnknownPeriod::Closes)
+        })
+        .await
     }
 
     /// The key with this id.
     pub async fn key(&self, id: &str) -> Result<Option<StoredKey>> {
-        self.first(Sql::new(StoredKey::SELECT).text(id), read_key).await
+        self.first(Sql::new(StoredKey::SELECT).text(id), StoredKey::read).await
     }
 
     /// Inserts a new key; [`Error::Taken`](crate::Error::Taken) if its id or hash exists already.
@@ -170,12 +174,13 @@ impl Store {
 
     /// All teams, by name.
     pub async fn teams(&self) -> Result<Vec<Team>> {
-        self.list(Sql::new("SELECT * FROM teams ORDER BY id"), read_team).await
+        self.list(Sql::new("SELECT * FROM teams ORDER BY id"), |row| read_team(row, UnknownPeriod::Closes))
+            .await
     }
 
     /// The team with this name.
     pub async fn team(&self, id: &str) -> Result<Option<Team>> {
-        self.first(Sql::new(Team::SELECT).text(id), read_team).await
+        self.first(Sql::new(Team::SELECT).text(id), Team::read).await
     }
 
     /// Inserts a team or overwrites the one with the same name, except its creation time.
@@ -219,13 +224,30 @@ fn limits<'q>(sql: Sql<'q>, limits: &Limits) -> Sql<'q> {
         )
 }
 
-fn read_limits(row: &Row) -> sqlx::Result<Limits> {
+/// The treatment of a period that a newer program has written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UnknownPeriod {
+    /// The row cannot be read, so that no edit overwrites the period.
+    Fails,
+    /// The budget grants nothing. All other rows are read.
+    Closes,
+}
+
+/// A budget that grants nothing.
+const CLOSED: Budget = Budget { nano: 0, period: Period::Total };
+
+fn read_limits(row: &Row, unknown: UnknownPeriod) -> sqlx::Result<Limits> {
     let int = |column: &str| row.get::<Option<i64>>(column);
     let small = |column: &str| Ok::<_, sqlx::Error>(int(column)?.and_then(|count| u32::try_from(count).ok()));
     let large = |column: &str| Ok::<_, sqlx::Error>(int(column)?.and_then(|count| u64::try_from(count).ok()));
     let period: Option<String> = row.get("budget_period")?;
-    let unknown = || sqlx::Error::Decode("budget_period holds an unknown value".into());
-    let period = period.map(|name| Period::parse(&name).ok_or_else(unknown)).transpose()?.unwrap_or_default();
+    let period = match period.as_deref().map(Period::parse) {
+        None => Some(Period::default()),
+        Some(known @ Some(_)) => known,
+        Some(None) if unknown == UnknownPeriod::Closes => None,
+        Some(None) => return Err(sqlx::Error::Decode("budget_period holds an unknown value".into())),
+    };
+    let budget = |nano| period.map_or(CLOSED, |period| Budget { nano, period });
     let on_budget: Option<String> = row.get("on_budget")?;
     let unpriced: Option<String> = row.get("unpriced")?;
     Ok(Limits {
@@ -233,7 +255,7 @@ fn read_limits(row: &Row) -> sqlx::Result<Limits> {
         burst: small("burst")?,
         tpm: large("tpm")?,
         max_in_flight: small("max_in_flight")?,
-        budget: large("budget_nano")?.map(|nano| Budget { nano, period }),
+        budget: large("budget_nano")?.map(budget),
         on_budget: on_budget.as_deref().and_then(OnBudget::parse).unwrap_or_default(),
         unpriced: unpriced.as_deref().and_then(UnpricedPolicy::parse).unwrap_or_default(),
     })
@@ -248,8 +270,8 @@ fn put(team: &Team) -> Sql<'_> {
     limits(Sql::new(put).text(&*team.id), &team.limits).int(team.created_at)
 }
 
-fn read_team(row: &Row) -> sqlx::Result<Team> {
-    Ok(Team { id: row.get("id")?, limits: read_limits(row)?, created_at: row.get("created_at")? })
+fn read_team(row: &Row, unknown: UnknownPeriod) -> sqlx::Result<Team> {
+    Ok(Team { id: row.get("id")?, limits: read_limits(row, unknown)?, created_at: row.get("created_at")? })
 }
 
 fn update(key: &StoredKey) -> Sql<'_> {
@@ -287,7 +309,7 @@ fn rest<'q>(sql: Sql<'q>, key: &'q StoredKey) -> Sql<'q> {
         .int(i64::from(key.trust_attribution))
 }
 
-fn read_key(row: &Row) -> sqlx::Result<StoredKey> {
+fn read_key(row: &Row, unknown: UnknownPeriod) -> sqlx::Result<StoredKey> {
     let role: String = row.get("role")?;
     let models: Option<String> = row.get("models")?;
     let hash: Vec<u8> = row.get("hash")?;
@@ -304,7 +326,7 @@ fn read_key(row: &Row) -> sqlx::Result<StoredKey> {
         expires_at: row.get("expires_at")?,
         revoked_at: row.get("revoked_at")?,
         team: row.get("team")?,
-        limits: read_limits(row)?,
+        limits: read_limits(row, unknown)?,
         log_payloads: row.get::<i64>("log_payloads")? != 0,
         trust_attribution: row.get::<i64>("trust_attribution")? != 0,
         metadata: row.get("metadata")?,

@@ -1,19 +1,22 @@
 //! The spending of a key or a team, as its budget asks for it.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use gw_wire::request_id;
 
+use super::known_days::DAY;
 use super::{Spender, joined};
 use crate::db::{Result, Store};
 use crate::limits::{CountedTime, ROLLING_STEPS};
 use crate::sql::{Sql, indexed};
 
+const HOUR: i64 = 3_600;
 /// The number of the step that stands for the time before.
 const BEFORE: i64 = -1;
 /// What follows the number of a step.
 const SUMS: &str = " AS BIGINT) AS step, CAST(coalesce(sum(cost_nano), 0) AS BIGINT) AS nano, \
-    CAST(coalesce(sum(cost_rest), 0) AS BIGINT) AS rest, CAST(NULL AS TEXT) AS id FROM usage_hours WHERE ";
+    CAST(coalesce(sum(cost_rest), 0) AS BIGINT) AS rest, CAST(NULL AS TEXT) AS id FROM ";
 
 /// The answer to a budget's question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,10 +54,15 @@ impl Store {
         let listed = serde_json::to_string(&listed).unwrap_or_default();
         let is_postgres = self.is_postgres();
         let mut sql = Sql::new("");
-        push_steps(&mut sql, who, time, is_postgres);
-        if let Some((from, until)) = before {
-            sql.push(" UNION ALL SELECT CAST(").push_int(BEFORE).push(SUMS);
-            push_hours(&mut sql, who, from, until);
+        // SQLite has sums by day, with an index by team. A key has few rows an hour.
+        if self.has_days() && matches!(who, Spender::Team(_)) {
+            push_parts(&mut sql, who, time, before);
+        } else {
+            push_steps(&mut sql, who, time, is_postgres);
+            if let Some((from, until)) = before {
+                sql.push(" UNION ALL SELECT CAST(").push_int(BEFORE).push(SUMS).push("usage_hours WHERE ");
+                push_hours(&mut sql, who, from, until);
+            }
         }
         // One statement sees one moment.
         sql.push(if is_postgres {
@@ -74,14 +82,15 @@ impl Store {
             let (step, id): (i64, Option<String>) = (row.get("step")?, row.get("id")?);
             Ok((step, joined(row.get("nano")?, row.get("rest")?), id))
         });
-        let mut spent = Spent::default();
+        let (mut spent, mut steps) = (Spent::default(), BTreeMap::new());
         for (step, femtos, id) in rows.await? {
             match id {
                 Some(id) => spent.requests.push(id),
-                None if step == BEFORE => spent.before = femtos,
-                None => spent.steps.push((begin_of(time, step), femtos)),
+                None if step == BEFORE => spent.before += femtos,
+                None => *steps.entry(begin_of(time, step)).or_default() += femtos,
             }
         }
+        spent.steps = steps.into_iter().collect();
         Ok(spent)
     }
 }
@@ -102,19 +111,82 @@ fn push_steps<'q>(sql: &mut Sql<'q>, who: Spender<'q>, time: CountedTime, is_pos
         }
         None => drop(sql.push("0")),
     }
-    sql.push(SUMS);
+    sql.push(SUMS).push("usage_hours WHERE ");
     push_hours(sql, who, time.from, time.until);
     if time.step.is_some() {
         sql.push(" GROUP BY 1");
     }
 }
 
+/// Writes the question of [`push_steps`], and that for the time before, for SQLite: the whole days of each step come from the sums
+/// of days, as far as these reach.
+fn push_parts<'q>(sql: &mut Sql<'q>, who: Spender<'q>, time: CountedTime, before: Option<(i64, i64)>) {
+    let mut separator = "";
+    let last = if time.step.is_some() { ROLLING_STEPS + 1 } else { 0 };
+    let steps = (0..=last).map(|number| {
+        let end = if number == last { time.until } else { begin_of(time, number + 1) };
+        (number, begin_of(time, number), end)
+    });
+    for (number, from, until) in steps.chain(before.map(|(from, until)| (BEFORE, from, until))) {
+        let from = from.div_euclid(HOUR).saturating_mul(HOUR);
+        let first = from.saturating_add(DAY - 1).div_euclid(DAY).saturating_mul(DAY);
+        let end = until.div_euclid(DAY).saturating_mul(DAY).max(first).min(until);
+        for (source, from, until) in [
+            (Source::Hours, from, first.min(until)),
+            (Source::Days, first, end),
+            (Source::LaterHours, first, end),
+            (Source::Hours, end, until),
+        ] {
+            if from < until {
+                sql.push(separator).push("SELECT CAST(").push_int(number).push(SUMS);
+                push_part(sql, who, source, from, until);
+                separator = " UNION ALL ";
+            }
+        }
+    }
+}
+
+/// Where the sums of a part of a time come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    Hours,
+    /// The days that are added up.
+    Days,
+    /// The hours after these days.
+    LaterHours,
+}
+
+fn push_part<'q>(sql: &mut Sql<'q>, who: Spender<'q>, source: Source, from: i64, until: i64) {
+    const END_OF_DAYS: &str = ", (SELECT until FROM usage_rollup))";
+    sql.push(if source == Source::Days { "usage_days WHERE " } else { "usage_hours WHERE " });
+    push_spender(sql, who);
+    match source {
+        Source::Hours => sql.push(" AND hour >= ").push_int(from).push(" AND hour < ").push_int(until),
+        Source::Days => sql
+            .push(" AND hour >= ")
+            .push_int(from)
+            .push(" AND hour < min(")
+            .push_int(until)
+            .push(END_OF_DAYS),
+        Source::LaterHours => sql
+            .push(" AND hour < ")
+            .push_int(until)
+            .push(" AND hour >= max(")
+            .push_int(from)
+            .push(END_OF_DAYS),
+    };
+}
+
 /// Writes the conditions on the hours between two moments.
 fn push_hours<'q>(sql: &mut Sql<'q>, who: Spender<'q>, from: i64, until: i64) {
+    push_spender(sql, who);
+    sql.push(" AND hour >= ").push_int(from.div_euclid(HOUR).saturating_mul(HOUR));
+    sql.push(" AND hour < ").push_int(until);
+}
+
+fn push_spender<'q>(sql: &mut Sql<'q>, who: Spender<'q>) {
     match who {
         Spender::Key(id) => sql.push("key_id = ").push_name(id),
         Spender::Team(id) => sql.push("team = ").push_name(id),
     };
-    sql.push(" AND hour >= ").push_int(from.div_euclid(3600).saturating_mul(3600));
-    sql.push(" AND hour < ").push_int(until);
 }

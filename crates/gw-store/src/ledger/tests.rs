@@ -77,8 +77,58 @@ async fn the_sums_of_a_rolling_period_are_those_of_its_requests() {
             let expected: Vec<_> = sums.filter(|(_, spent)| *spent > 0).collect();
             let before = (at - at % 3_600 - 100_000 / 3_600 * 3_600, at - at % 3_600);
             let mut seen = store.spent_with(Spender::Key("key-1"), time, Some(before), &[]).await.unwrap();
-            seen.steps.sort_unstable();
+            seen.steps.retain(|(_, spent)| *spent > 0);
             assert_eq!((seen.steps, seen.before), (expected, sum(before.0, before.1)), "at {at}");
+        }
+    })
+    .await;
+}
+
+/// Days that are added up, days that are not, and a late row, in periods whose steps are longer than a day.
+#[tokio::test]
+async fn the_sums_of_a_team_are_those_of_its_requests_before_and_after_its_days_are_added_up() {
+    on_both(async |place| {
+        let store = place.open().await;
+        let hour = |n: u64| Entry { at: 20_000 * 86_400_000 + n as i64 * 3_600_000, ..entry(n) };
+        let mut entries: Vec<Entry> = (0..24 * 100).map(hour).collect();
+        store.record(&entries).await.unwrap();
+        for added_up in [0, 20_030 * 86_400, 20_071 * 86_400] {
+            store.roll_up(added_up).await.unwrap();
+            let late = Entry { request_id: format!("late-{added_up}"), ..hour(40) };
+            store.record(std::slice::from_ref(&late)).await.unwrap();
+            entries.push(late);
+            let sum = |from: i64, until: i64| -> i128 {
+                let moments = from.saturating_mul(1000)..until.saturating_mul(1000);
+                let counts = |entry: &&Entry| entry.team.is_some() && moments.contains(&entry.at);
+                entries.iter().filter(counts).map(|entry| entry.cost).sum()
+            };
+            for name in ["3d", "30d", "45d", "month", "total"] {
+                let period = Period::parse(name).unwrap();
+                for at in [20_031, 20_072, 20_090].map(|day| day * 86_400 + 40_000) {
+                    let (from, end) = period.around(at);
+                    let time = period.counted_from(from);
+                    let before = (20_020 * 86_400 + 3_600, 20_050 * 86_400 + 7_200);
+                    let mut seen =
+                        store.spent_with(Spender::Team("search"), time, Some(before), &[]).await.unwrap();
+                    seen.steps.retain(|(_, spent)| *spent > 0);
+                    let expected: Vec<_> = match time.step {
+                        None => vec![(time.from, sum(time.from, time.until))],
+                        Some(step) => (time.from..=end)
+                            .step_by(step as usize)
+                            .map(|begin| {
+                                (begin, sum(begin, if begin == end { i64::MAX } else { begin + step }))
+                            })
+                            .filter(|(_, spent)| *spent > 0)
+                            .collect(),
+                    };
+                    assert_eq!(seen.steps, expected, "{name} at {at}, added up to {added_up}");
+                    assert_eq!(
+                        seen.before,
+                        sum(before.0, before.1),
+                        "{name} at {at}, added up to {added_up}"
+                    );
+                }
+            }
         }
     })
     .await;

@@ -63,8 +63,9 @@ async fn a_cost_counts_in_the_period_in_which_the_request_began() {
     late.settle(0, 5_000_000);
     new.settle(0, 3_000_000);
     assert_eq!([figures(&key[0]), figures(&team)], [(3_000_000, 0), (78_000_000, 0)]);
-    world.limiter.charge("lost", &both, 20_000_000, midnight - 1).await;
-    world.limiter.charge("lost too", &both, 20_000_000, midnight).await;
+    let names = both.each_ref().map(|subject| (subject.kind(), subject.id()));
+    world.limiter.charge("lost", &names, 20_000_000, midnight - 1);
+    world.limiter.charge("lost too", &names, 20_000_000, midnight);
     assert_eq!([figures(&key[0]), figures(&team)], [(23_000_000, 0), (118_000_000, 0)]);
     world.limiter.reserve("r", &key, 0, 77_000_000).await.unwrap();
 }

@@ -38,3 +38,16 @@ async fn without_the_ledger_the_spending_is_shown_as_unknown() {
     let uses = limiter.inspect(&key(&limiter, budget(100, Period::Total))).await.expect("Redis answers");
     assert_eq!(uses[0].budget, None);
 }
+
+#[tokio::test]
+async fn the_spending_of_many_subjects_is_asked_in_one_look() {
+    let redis = Redis::start().await;
+    let ledger = ledger();
+    *ledger.spent.lock() = nano(60);
+    let limiter = replica(settings(&redis), &ledger).await;
+    let subjects: Vec<_> = (0..9)
+        .map(|n| limiter.subject(SubjectKind::Key, &format!("k{n}"), budget(100, Period::Total)))
+        .collect();
+    let uses = limiter.inspect(&subjects).await.expect("Redis answers");
+    assert!(uses.iter().all(|used| used.budget.is_some()), "{uses:?}");
+}

@@ -117,7 +117,7 @@ async fn p01_a_replayed_journal_ends_leases_and_counts_nothing_twice() {
     limiter.reserve("settled", &subjects, 0, nano(300)).await.unwrap().settle(0, nano(100));
     drain(&limiter).await;
     for id in ["lost", "settled", "lost"] {
-        limiter.charge(id, &subjects, nano(100), NOW).await;
+        limiter.charge(id, &names(&subjects), nano(100), NOW);
         drain(&limiter).await;
     }
     assert_eq!(figures(&redis, &subjects[0]).await, (200, 0));
@@ -126,7 +126,7 @@ async fn p01_a_replayed_journal_ends_leases_and_counts_nothing_twice() {
     clock.advance(LEASE);
     limiter.admit("x", &subjects).await.unwrap();
     for _ in 0..2 {
-        limiter.charge("long lost", &subjects, nano(50), NOW).await;
+        limiter.charge("long lost", &names(&subjects), nano(50), NOW);
         drain(&limiter).await;
     }
     assert_eq!(figures(&redis, &subjects[0]).await, (250, 0));
@@ -192,4 +192,46 @@ async fn amounts_are_rounded_up_and_never_wrap() {
     assert!(limiter.admit("c", &subjects).await.is_err());
     let nothing = [limiter.subject(SubjectKind::Key, "none", budget(0, Period::Total))];
     assert!(limiter.admit("d", &nothing).await.is_err(), "a budget of zero");
+}
+
+/// The process that replays the journal of a killed one knows neither the identity nor the team of that time.
+#[tokio::test]
+async fn p01_a_replayed_journal_charges_subjects_that_the_process_does_not_know() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (dying, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let (next, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let both = |limiter: &Limiter| {
+        [("oidc-1", SubjectKind::Key), ("t", SubjectKind::Team)]
+            .map(|(id, kind)| limiter.subject(kind, id, budget(1_000, Period::Month)))
+    };
+    let of_dying = both(&dying);
+    for id in ["known", "unknown", "late"] {
+        leak(dying.reserve(id, &of_dying, 0, nano(300)).await.unwrap());
+    }
+    next.charge("known", &names(&of_dying), nano(200), NOW);
+    drain(&next).await;
+    for subject in &of_dying {
+        assert_eq!(figures(&redis, subject).await, (200, 600));
+    }
+    // The spending becomes unknown, and a request is charged before the ledger is asked. The row of another is in the ledger.
+    let of_next = both(&next);
+    clock.set_both(NOW + 1);
+    let other =
+        both(&next).map(|subject| next.subject(subject.kind(), subject.id(), budget(1_000, Period::Total)));
+    redis.command(&["HDEL", "gw:{key:oidc-1}", "start"]).await;
+    next.charge("unknown", &names(&of_next), nano(100), NOW);
+    drain(&next).await;
+    ledger.rows.lock().extend([(NOW, nano(200)), (NOW, nano(100)), (NOW, nano(50))]);
+    ledger.counted.lock().extend(["known", "unknown", "late"].map(str::to_owned));
+    ledger.costs.lock().insert("unknown".to_owned(), (nano(100), NOW));
+    ledger.costs.lock().insert("late".to_owned(), (nano(50), NOW));
+    next.admit("x", &other).await.unwrap();
+    for _ in 0..2 {
+        next.charge("late", &names(&of_next), nano(50), NOW);
+        drain(&next).await;
+        for subject in &other {
+            assert_eq!(figures(&redis, subject).await, (350, 0));
+        }
+    }
 }

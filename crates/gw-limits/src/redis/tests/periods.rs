@@ -81,11 +81,11 @@ async fn a_cost_counts_in_the_period_in_which_the_request_began() {
     new.settle(0, nano(3));
     drain(&limiter).await;
     assert_eq!(seen().await, [(3, 5), (78, 5)]);
-    limiter.charge("lost", &both, nano(4), midnight - 1).await;
+    limiter.charge("lost", &names(&both), nano(4), midnight - 1);
     drain(&limiter).await;
     assert_eq!(seen().await, [(3, 0), (82, 0)], "the charge ends the lease");
     std::mem::forget(limiter.reserve("lost too", &both, 0, nano(5)).await.unwrap());
-    limiter.charge("lost too", &both, nano(4), midnight + 50).await;
+    limiter.charge("lost too", &names(&both), nano(4), midnight + 50);
     drain(&limiter).await;
     assert_eq!(seen().await, [(7, 0), (86, 0)]);
 }
