@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    fn used(usage: serde_json::Value) -> Option<Usage> {
+    fn used(usage: Value) -> Option<Usage> {
         let body = json!({"created": 1, "data": [{"b64_json": "QQ=="}], "usage": usage}).to_string();
         decode(body.as_bytes()).unwrap().usage
     }
