@@ -265,8 +265,9 @@ impl Prices {
         if !self.is_usd() {
             return Charge::default();
         }
-        let mut charge = self.rates(usage.prompt).charge(usage);
-        if !usage.units.is_none() || self.units.of(Unit::Query).is_some() {
+        let rates = self.rates(usage.prompt);
+        let mut charge = rates.charge(usage);
+        if !usage.units.is_none() || self.units.of(Unit::Query).is_some() || rates.input.is_none() {
             charge = self.with_units(charge, usage);
         }
         charge.is_complete &= !usage.has_unpriced;
@@ -280,7 +281,11 @@ impl Prices {
         let fee = self.units.of(Unit::Query);
         let is_fee_only = fee.is_some() && rates.lacks_token_prices();
         let mut charge = match usage.units.get() {
-            None => Charge { is_complete: tokens.is_complete || is_fee_only, ..tokens },
+            None => {
+                // A call that made no image costs nothing at a model that is priced by the image.
+                let is_empty = usage.completion == 0 && rates.lacks_token_prices() && self.has_image_prices();
+                Charge { is_complete: tokens.is_complete || is_fee_only || is_empty, ..tokens }
+            }
             Some((unit, _)) if tokens.is_complete && rates.measures(unit, usage) => tokens,
             Some((Unit::Search, _)) => {
                 let cost = self.cost_of_units(usage.units);
@@ -296,6 +301,11 @@ impl Prices {
         };
         charge.known += fee.map(UnitPrice::whole).unwrap_or_default();
         charge
+    }
+
+    fn has_image_prices(&self) -> bool {
+        let has = |unit| self.units.of(unit).is_some();
+        !self.images.is_empty() || has(Unit::Image) || has(Unit::Pixel)
     }
 
     /// The cost of units by their price; None if it is unknown.

@@ -70,7 +70,7 @@ impl CallSize {
         let estimate = Usage {
             hosted: self.hosted,
             has_unpriced: self.is_unpriced,
-            units: self.units,
+            units: self.units.before_answer(),
             ..Usage::estimate(self.prompt_tokens, answer_bytes)
         };
         let Some(mut usage) = reported else { return estimate };
@@ -79,7 +79,7 @@ impl CallSize {
             usage.hosted = self.hosted;
         }
         if usage.units.is_none() {
-            usage.units = self.units;
+            usage.units = self.units.before_answer();
         }
         if let Some(most) = self.most
             && usage.units.exceeds(most.units)

@@ -330,6 +330,7 @@ async fn every_model_of_the_demo_catalogue_exists() {
                 "embed" => "/embeddings",
                 "rerank" => "/rerank",
                 "moderation" => "/moderations",
+                "images" => "/images/generations",
                 _ => "/chat/completions",
             };
             let response = send(path, &with(ask(name, "hi"), json!({"input": "hi"}))).await;

@@ -202,6 +202,15 @@ impl Units {
         self.counted.filter(|(own, _)| *own == unit).map(|(_, count)| count).unwrap_or_default()
     }
 
+    /// The units of the request's own work. Images are made by the answer, so a call without one has none.
+    #[must_use]
+    pub fn before_answer(self) -> Self {
+        match self.counted {
+            Some((Unit::Image | Unit::Pixel, _)) => Self::default(),
+            _ => self,
+        }
+    }
+
     /// Whether it has more units of a kind than `most`.
     #[must_use]
     pub fn exceeds(self, most: Self) -> bool {
@@ -274,5 +283,7 @@ mod tests {
         let mixed = two.plus(Units::images(1, form("512x512")));
         assert_eq!((mixed.of(Unit::Image), mixed.form()), (UnitCount::whole(3), ImageForm::default()));
         assert!(Units::new(Unit::Page, 0).is_none());
+        assert!(two.before_answer().is_none());
+        assert_eq!(Units::new(Unit::Search, 2).before_answer(), Units::new(Unit::Search, 2));
     }
 }

@@ -211,6 +211,8 @@ fn images_are_charged_by_tokens_or_by_their_form() {
     ] {
         assert_eq!(charged(&prices, &made(form)), (shown.to_owned(), true), "{form:?}");
     }
+    // A call that broke off made none.
+    assert_eq!(charged(&prices, &usage(9, 0, 0, 0)), ("0".to_owned(), true));
     prices.units = UnitPrices::default();
     assert_eq!(charged(&prices, &made(ImageForm::default())), ("0".to_owned(), false));
     prices.images.clear();

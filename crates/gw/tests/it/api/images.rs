@@ -115,6 +115,19 @@ async fn without_usage_the_size_and_the_quality_of_what_was_made_decide() {
 }
 
 #[tokio::test]
+async fn an_image_that_was_not_made_costs_nothing_at_a_price_by_the_image() {
+    let world = start().await;
+    let partial = json!({"type": "image_generation.partial_image", "b64_json": PIXEL});
+    world.upstream.enqueue(Answer::sse().chunk(format!("data: {partial}\n\n")).reset());
+    let mut stream = world.client.stream(PATH, &paint("acme/by-image", json!({"stream": true}))).await;
+    let id = stream.head.header("x-request-id").expect("an id").to_owned();
+    let frames = stream.rest().await;
+    assert!(frames.last().is_some_and(|frame| frame.starts_with("event: error\n")), "{frames:?}");
+    let row = logged(&world.gateway.client().with_key(ADMIN), &id).await;
+    assert_eq!((&row["cost_usd"], row.get("units"), row.get("unpriced")), (&json!(0), None, None), "{row}");
+}
+
+#[tokio::test]
 async fn a_budget_reserves_the_dearest_images_that_the_request_can_mean() {
     let world = start().await;
     let poor = world.gateway.client().with_key("sk-poor");
