@@ -67,7 +67,7 @@ pub struct PassthroughReply {
 }
 
 /// A request that may be sent.
-struct Prepared {
+struct ReadyRequest {
     snapshot: Arc<Snapshot>,
     candidate: Candidate,
     charging: Charging,
@@ -98,7 +98,7 @@ pub(crate) async fn run(
             return Err(error);
         }
     };
-    let Prepared { snapshot, candidate, charging, clocks, .. } = prepared;
+    let ReadyRequest { snapshot, candidate, charging, clocks, .. } = prepared;
     let call = SentCall::new(snapshot, candidate, charging, settlement);
     sending::send(call, &client, request, clocks, services.cutoff_watch()).await
 }
@@ -109,7 +109,7 @@ async fn begin(
     client: &RequestContext,
     request: &PassthroughRequest,
     settlement: &mut Settlement,
-) -> Result<Prepared> {
+) -> Result<ReadyRequest> {
     if services.is_draining() {
         return Err(Error::new(Kind::NoAvailableProvider, "The gateway is shutting down.")
             .retry_after(Duration::from_secs(1)));
@@ -117,7 +117,7 @@ async fn begin(
     let is_heavy = matches!(&request.body, PassthroughBody::Whole(body) if is_heavy(body));
     let snapshot = services.snapshot();
     let prepared = offload_if(is_heavy, || prepare(services, snapshot, client, request, settlement)).await?;
-    let Prepared { charging, candidate, requested_model, snapshot, .. } = &prepared;
+    let ReadyRequest { charging, candidate, requested_model, snapshot, .. } = &prepared;
     client.log.note(|record| {
         record.model = Some(Arc::clone(&candidate.model.id));
         record.provider = Some(Arc::clone(&candidate.model.provider));
@@ -148,7 +148,7 @@ fn prepare(
     client: &RequestContext,
     request: &PassthroughRequest,
     settlement: &mut Settlement,
-) -> Result<Prepared> {
+) -> Result<ReadyRequest> {
     let route = &*request.route;
     let body = match &request.body {
         PassthroughBody::Whole(body) => Some(&**body),
@@ -174,7 +174,7 @@ fn prepare(
         is_upgrade: false,
     };
     let clocks = route.timeouts.over(candidate.clocks());
-    Ok(Prepared { candidate, charging, clocks, requested_model, snapshot })
+    Ok(ReadyRequest { candidate, charging, clocks, requested_model, snapshot })
 }
 
 /// The model of the catalogue that a name stands for at the upstream of a route: by the provider's own names, else by its id. A

@@ -36,7 +36,7 @@ use self::http2::Http2;
 use self::origin::Origin;
 use self::pool::Pool;
 use self::request_body::RequestBody;
-pub use self::request_body::{BodySource, StreamedBody, TornUpload};
+pub use self::request_body::{StreamedBody, TornUpload, UploadSource};
 use self::tls::Tls;
 
 /// A response head and the body that follows it.
@@ -101,8 +101,12 @@ impl Client {
     ///
     /// # Errors
     /// `Unreachable`, `Timeout` (connect, or no head within `clocks.first_token`), `InvalidResponse`.
-    pub async fn send(&self, call: HttpCall, clocks: &Timeouts) -> Result<UpstreamResponse, Failure> {
-        self.send_request(self.request(call)?, clocks).await
+    pub fn send<'a>(
+        &'a self,
+        call: HttpCall,
+        clocks: &'a Timeouts,
+    ) -> impl Future<Output = Result<UpstreamResponse, Failure>> + use<'a> {
+        self.send_request(self.request(call), clocks)
     }
 
     /// As [`Client::send`], for a client's own request: its path follows the base path as it is. A body that comes while it is
@@ -110,19 +114,20 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::send`].
-    pub async fn pass(
-        &self,
+    pub fn pass<'a>(
+        &'a self,
         call: HttpCall,
         streamed: Option<StreamedBody>,
-        clocks: &Timeouts,
-    ) -> Result<UpstreamResponse, Failure> {
-        let uri = self.dialler.origin.passed(&call.path).map_err(bad_path)?;
-        let request = of_call(call, uri);
-        let request = match streamed {
-            Some(body) => request.map(|_| body.into()),
-            None => request,
-        };
-        self.send_request(request, clocks).await
+        clocks: &'a Timeouts,
+    ) -> impl Future<Output = Result<UpstreamResponse, Failure>> + use<'a> {
+        let request = self.dialler.origin.passed(&call.path).map_err(bad_path).map(|uri| {
+            let request = of_call(call, uri);
+            match streamed {
+                Some(body) => request.map(|_| body.into()),
+                None => request,
+            }
+        });
+        self.send_request(request, clocks)
     }
 
     /// The complete address of a client's own request.
@@ -133,9 +138,10 @@ impl Client {
 
     async fn send_request(
         &self,
-        mut request: Request<RequestBody>,
+        request: Result<Request<RequestBody>, Failure>,
         clocks: &Timeouts,
     ) -> Result<UpstreamResponse, Failure> {
+        let mut request = request?;
         match self.send_on_open(request, clocks).await? {
             SendAttempt::Response(response) => return Ok(response),
             SendAttempt::Nothing(unsent) => request = unsent,

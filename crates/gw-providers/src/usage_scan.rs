@@ -13,7 +13,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use self::finder::{Finder, Slot, Wanted};
-use self::framing::{Framing, Piece};
+use self::framing::{AnswerFraming, Piece};
 use crate::adapters::anthropic::AnthropicUsage;
 use crate::adapters::{bedrock, gemini, openai};
 
@@ -81,7 +81,7 @@ impl UsageShape {
 /// The usage of an answer as far as it has been read.
 #[derive(Debug)]
 pub struct UsageScanner {
-    framing: Framing,
+    framing: AnswerFraming,
     finder: Finder,
     /// Reads the documents in the chunks of Bedrock.
     chunks: Option<Finder>,
@@ -108,7 +108,7 @@ impl UsageScanner {
     pub fn new(shape: UsageShape, headers: &HeaderMap) -> Self {
         let media_type = headers.get(CONTENT_TYPE).map(|value| value.as_bytes().to_ascii_lowercase());
         Self {
-            framing: Framing::of(media_type.as_deref().unwrap_or_default()),
+            framing: AnswerFraming::of(media_type.as_deref().unwrap_or_default()),
             finder: Finder::new(shape.wanted()),
             chunks: (shape == UsageShape::Bedrock).then(|| Finder::new(shape.wanted())),
             found: Found {

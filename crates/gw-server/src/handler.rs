@@ -256,15 +256,15 @@ where
         }
         _ => Some(authenticate(&state, parts, route, record).await?),
     };
+    if let Some(refusal) = found.passthrough.as_ref().and_then(|matched| passthrough::method_error(matched)) {
+        return Ok(refusal);
+    }
     if let Some(allow) = route.method_error(&parts.method) {
         return Ok(HttpReply::method_not_allowed(allow, client_dialect::of(parts), &record.request_id));
     }
     match (route.endpoint(), caller) {
         (Endpoint::Passthrough, Some(caller)) => {
             let Some(matched) = &found.passthrough else { return Err(unknown_url(parts)) };
-            if let Some(refusal) = passthrough::method_error(matched, &parts.method) {
-                return Ok(refusal);
-            }
             record.in_flight = Some(state.admit_in_flight()?);
             if state.is_draining() {
                 return Err(overloaded("The gateway is shutting down."));

@@ -18,7 +18,6 @@ use gw_engine::passthrough_routes::{PassthroughMatch, PassthroughRoute};
 use gw_engine::payloads::ContentCapture;
 use gw_engine::settings::Role;
 use gw_engine::{CallLog, Caller, ClientSurface, RequestContext};
-use http::Method;
 use http::request::Parts;
 use http_body::Body;
 
@@ -37,9 +36,6 @@ use crate::state::ServerState;
 use crate::upload::{BodySender, BoxError, Encoding, content_length, is_json_or_missing, read, too_large};
 use crate::wishes;
 
-/// The methods of a preflight and of a route without a list.
-const ALL_METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
-
 /// The pass-through route of a URL that is none of the gateway's own.
 pub(crate) fn find(
     state: &ServerState,
@@ -55,14 +51,8 @@ pub(crate) fn find(
 }
 
 /// The answer to a method that the route does not have.
-pub(crate) fn method_error(matched: &PassthroughMatch, method: &Method) -> Option<GatewayReply> {
-    let is_known = ALL_METHODS.split(", ").any(|known| known == method.as_str());
-    let allow = match &matched.refused_methods {
-        Some(methods) => methods,
-        None if is_known => return None,
-        None => ALL_METHODS,
-    };
-    Some(HttpReply::method_not_allowed_of(allow))
+pub(crate) fn method_error(matched: &PassthroughMatch) -> Option<GatewayReply> {
+    matched.refused_methods.as_deref().map(HttpReply::method_not_allowed_of)
 }
 
 /// Checks and sends a request, and answers with what comes back.
@@ -120,8 +110,8 @@ where
         headers: headers::passed(&parts.headers, route),
         body: passed,
     };
-    let (engine, cpu) = (Arc::clone(&state.engine), state.engine.cpu_of(&context.caller));
-    let calling = pin!(cpu.host(async move { engine.pass(context, request).await }));
+    let cpu = state.engine.cpu_of(&context.caller);
+    let calling = pin!(cpu.host(state.engine.pass(context, request)));
     let reply = match sender {
         None => until_cut(&state, Some(&log), calling).await?,
         Some(sender) => {

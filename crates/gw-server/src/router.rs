@@ -153,6 +153,7 @@ const fn plain(operation: PlainOperation) -> Endpoint {
 const GET: Option<&str> = Some("GET, HEAD, OPTIONS");
 const POST: Option<&str> = Some("POST, OPTIONS");
 const DELETE: Option<&str> = Some("DELETE, OPTIONS");
+const ALL: Option<&str> = Some("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
 const GET_DELETE: Option<&str> = Some("GET, HEAD, DELETE, OPTIONS");
 const GET_POST: Option<&str> = Some("GET, HEAD, POST, OPTIONS");
 const GET_PATCH_DELETE: Option<&str> = Some("GET, HEAD, PATCH, DELETE, OPTIONS");
@@ -185,7 +186,7 @@ const fn route(
 const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
 
 /// The routes of `[[passthrough]]`. No path is this pattern: [`crate::passthrough::find`] finds the routes.
-const PASSTHROUGH: Route = route("passthrough", None, Guard::Key, Endpoint::Passthrough);
+const PASSTHROUGH: Route = route("passthrough", ALL, Guard::Key, Endpoint::Passthrough);
 
 /// The Responses API. Its GET is the handshake of a WebSocket.
 const RESPONSES: &str = Operation::Responses.row().path;

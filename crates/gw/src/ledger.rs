@@ -8,7 +8,7 @@ use std::time::Duration;
 use gw_command::CommandError;
 use gw_config::setup::Setup;
 use gw_config::{StoreSettings, paths};
-use gw_engine::{Engine, Limiter};
+use gw_engine::Limiter;
 use gw_limits::{DeliveryFigures, HoldingFigures, MAX_CHARGE_AGE, SubjectKind};
 use gw_store::Store;
 use gw_store::journal::{Journal, Replayed, is_in_use, quarantined_segments, replay};

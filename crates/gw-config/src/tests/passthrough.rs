@@ -54,11 +54,11 @@ fn wrong_entries_are_found() {
         ),
         (
             "path = \"/a\"\nprovider = \"acme\"\nheaders = { x = \"y\" }",
-            "8:11: passthrough[0].headers: belongs to 'target'; the provider has its own".to_owned(),
+            "8:1: passthrough[0].headers: belongs to 'target'; the provider has its own".to_owned(),
         ),
         (
             "path = \"/a\"\nprovider = \"acme\"\npricing = { official_input_per_m = 1 }",
-            "8:11: passthrough[0].pricing: needs 'usage', the shape of reported tokens".to_owned(),
+            "8:1: passthrough[0].pricing: needs 'usage', the shape of reported tokens".to_owned(),
         ),
         (
             "path = \"/a\"\nprovider = \"acme\"\nforward_headers = [\"Cookie\"]",

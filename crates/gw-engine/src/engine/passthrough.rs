@@ -1,5 +1,6 @@
 //! The pass-through routes, as the edge uses them.
 
+use std::pin::Pin;
 use std::sync::Arc;
 
 use super::Engine;
@@ -20,11 +21,12 @@ impl Engine {
     ///
     /// # Errors
     /// Every refusal of the request, and the failure of the upstream call. A refusal of the upstream is an answer.
-    pub async fn pass(
-        &self,
+    pub fn pass(
+        self: &Arc<Self>,
         context: RequestContext,
         request: PassthroughRequest,
-    ) -> Result<PassthroughReply> {
-        passthrough::run(&self.services, context, request).await
+    ) -> Pin<Box<dyn Future<Output = Result<PassthroughReply>> + Send>> {
+        let engine = Arc::clone(self);
+        Box::pin(async move { passthrough::run(&engine.services, context, request).await })
     }
 }

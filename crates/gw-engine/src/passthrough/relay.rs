@@ -1,5 +1,6 @@
 //! The body of an answer on its way to the client. Each piece passes as it comes; its usage is read in passing.
 
+use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -27,8 +28,8 @@ pub struct TornAnswer {
     pub code: &'static str,
 }
 
-impl std::fmt::Display for TornAnswer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for TornAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the answer broke off: {}", self.code)
     }
 }
@@ -55,8 +56,43 @@ pub struct RelayedBody {
 #[derive(Debug)]
 enum State {
     Whole(Bytes),
-    Relaying(Box<Relay>),
+    Relaying(Box<dyn LiveAnswer>),
+    /// It broke off, and the client does not know yet.
+    Torn(TornAnswer),
     Over,
+}
+
+/// An answer that is under way, as its body sees it. The compiler need not look into it for each future that holds it.
+trait LiveAnswer: fmt::Debug + Send + Sync {
+    /// The next piece; None at the end.
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TornAnswer>>>;
+
+    /// The bytes to come, if the upstream told their number.
+    fn left(&self) -> Option<u64>;
+
+    /// The time by which it must end.
+    fn due(&self) -> Instant;
+
+    /// All of it was given.
+    fn complete(&mut self);
+}
+
+impl LiveAnswer for Relay {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TornAnswer>>> {
+        self.poll_next(cx)
+    }
+
+    fn left(&self) -> Option<u64> {
+        self.left
+    }
+
+    fn due(&self) -> Instant {
+        self.parts.due
+    }
+
+    fn complete(&mut self) {
+        self.end(Ending::Complete);
+    }
 }
 
 /// An answer that is under way.
@@ -127,12 +163,12 @@ impl RelayedBody {
     #[must_use]
     pub fn due(&self) -> Option<Instant> {
         match &self.state {
-            State::Relaying(relay) => Some(relay.parts.due),
-            State::Whole(_) | State::Over => None,
+            State::Relaying(relay) => Some(relay.due()),
+            State::Whole(_) | State::Torn(_) | State::Over => None,
         }
     }
 
-    /// Whether the last piece was given.
+    /// Whether there is nothing more to give.
     #[must_use]
     pub fn is_over(&self) -> bool {
         matches!(self.state, State::Over)
@@ -144,7 +180,8 @@ impl RelayedBody {
         match &self.state {
             State::Whole(body) => Some(body.len() as u64),
             State::Over => Some(0),
-            State::Relaying(relay) => relay.left,
+            State::Relaying(relay) => relay.left(),
+            State::Torn(_) => None,
         }
     }
 
@@ -157,17 +194,29 @@ impl RelayedBody {
                 self.state = State::Over;
                 Poll::Ready(Some(Ok(body)))
             }
+            State::Torn(torn) => {
+                let torn = *torn;
+                self.state = State::Over;
+                Poll::Ready(Some(Err(torn)))
+            }
             State::Relaying(relay) => {
                 let polled = relay.poll_piece(cx);
                 let is_last = match &polled {
                     Poll::Pending => false,
-                    Poll::Ready(Some(Ok(_))) => relay.left == Some(0),
+                    Poll::Ready(Some(Ok(_))) => relay.left() == Some(0),
                     Poll::Ready(None | Some(Err(_))) => true,
                 };
-                if is_last {
-                    if let Poll::Ready(Some(Ok(_))) = &polled {
-                        relay.end(Ending::Complete);
+                match &polled {
+                    // The connection writes the head and the pieces before when it finds that there is no further one yet.
+                    Poll::Ready(Some(Err(torn))) => {
+                        self.state = State::Torn(*torn);
+                        cx.waker().wake_by_ref();
+                        return Poll::Pending;
                     }
+                    Poll::Ready(Some(Ok(_))) if is_last => relay.complete(),
+                    _ => {}
+                }
+                if is_last {
                     self.state = State::Over;
                 }
                 polled
@@ -177,7 +226,7 @@ impl RelayedBody {
 }
 
 impl Relay {
-    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TornAnswer>>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TornAnswer>>> {
         if self.parts.cut.is_cut() {
             return self.tear(GATEWAY_SHUTDOWN);
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use gw_providers::client::{BodySource, StreamedBody, TornUpload};
+use gw_providers::client::{StreamedBody, TornUpload, UploadSource};
 use tokio::sync::mpsc;
 
 /// The pieces that wait for the upstream.
@@ -62,7 +62,7 @@ impl Upload {
     }
 }
 
-impl BodySource for Upload {
+impl UploadSource for Upload {
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TornUpload>>> {
         self.pieces.poll_recv(cx).map(|piece| match piece {
             Some(piece) => Some(Ok(piece)),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 
 /// The pieces of a body that comes while it is sent.
-pub trait BodySource: Send {
+pub trait UploadSource: Send + Sync {
     /// The next piece, never empty; None: the body is complete. After an error it never will be.
     fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TornUpload>>>;
 }
@@ -22,7 +22,7 @@ pub struct TornUpload;
 /// A body that comes while it is sent.
 pub struct StreamedBody {
     /// The pieces.
-    pub source: Box<dyn BodySource>,
+    pub source: Box<dyn UploadSource>,
     /// The sum of their bytes, if it is known.
     pub length: Option<u64>,
 }

@@ -18,7 +18,7 @@ pub(super) enum Piece<'p> {
 
 /// How documents stand in an answer.
 #[derive(Debug)]
-pub(super) enum Framing {
+pub(super) enum AnswerFraming {
     /// The answer is one document.
     Document,
     /// Server-sent events.
@@ -48,7 +48,7 @@ pub(super) struct Frame {
     is_damaged: bool,
 }
 
-impl Framing {
+impl AnswerFraming {
     /// The framing of an answer of this media type, in lower case.
     pub(super) fn of(media_type: &[u8]) -> Self {
         if media_type.starts_with(b"text/event-stream") {

@@ -2,8 +2,8 @@
 
 use gw_server::{Guard, ROUTES, Route};
 use gw_store::Role;
-use gw_testkit::Client;
 use gw_testkit::measured::at_most;
+use gw_testkit::{Answer, Client};
 use serde_json::json;
 
 use crate::admin::keys::{ask, create, worlds};
@@ -12,7 +12,7 @@ use crate::identity::roles;
 
 /// A URL of each route, and the status of each of its methods for a caller with the rights, in the order of the route's
 /// own list (without OPTIONS). The body is an empty object. A new route without a row fails the test.
-pub(super) const URLS: [(&str, &str, &[u16]); 60] = [
+pub(super) const URLS: [(&str, &str, &[u16]); 61] = [
     ("/v1/completions", "/v1/completions", &[400]),
     ("/v1/chat/completions", "/v1/chat/completions", &[400]),
     ("/v1/embeddings", "/v1/embeddings", &[400]),
@@ -73,12 +73,13 @@ pub(super) const URLS: [(&str, &str, &[u16]); 60] = [
     ("/admin/v1/reload", "/admin/v1/reload", &[200]),
     ("/", "/", &[200, 200]),
     ("/ui/*", "/ui/requests", &[200, 200]),
+    ("passthrough", "/passed/x", &[200, 200, 200, 200, 200, 200]),
 ];
 
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"];
 
 /// The URLs that cost money, which a viewer may not use.
-const GENERATION: [&str; 12] = [
+const GENERATION: [&str; 13] = [
     "/v1/chat/completions",
     "/v1/completions",
     "/v1/embeddings",
@@ -91,6 +92,7 @@ const GENERATION: [&str; 12] = [
     "/v1/responses",
     "/v1/responses/input_tokens",
     "/v1/responses/compact",
+    "passthrough",
 ];
 
 /// Whether a role may send this method to a URL with this guard.
@@ -140,7 +142,9 @@ fn expected(
 
 #[tokio::test]
 async fn i09_every_route_role_and_method_answers_as_its_guard_says() {
-    let world = Setup { extra: roles::keys(), ..Setup::default() }.start().await;
+    let extra = roles::keys() + "[[passthrough]]\npath = \"/passed\"\nprovider = \"beta\"\n";
+    let world = Setup { extra, ..Setup::default() }.start().await;
+    world.second.always(Answer::json(200, &json!({})));
     let admin = world.gateway.client().with_key(ADMIN);
     let nobody = world.gateway.client();
     let callers: [(&str, Client, Option<Role>); 7] = [

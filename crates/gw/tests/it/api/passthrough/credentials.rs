@@ -136,7 +136,7 @@ async fn statuses_redirects_and_headers_of_the_upstream_pass() {
         assert_eq!(passed, [Some(&*location), Some("v"), Some("7"), None], "{status}");
         assert_eq!(answer.header("content-security-policy"), Some("default-src 'none'; sandbox"));
         let row = row(&world, &answer).await;
-        let cost = if status < 300 { json!(0.0125) } else { json!(0.0) };
+        let cost = if status < 300 { json!(0.0125) } else { json!(0) };
         assert_eq!((&row["cost_usd"], &row["surface"]), (&cost, &json!("passthrough")), "{status}: {row}");
         assert_eq!(row["status"] == "ok", status < 400, "{status}: {row}");
     }
