@@ -118,8 +118,8 @@ fn shape(
     out.optional_string("aspectRatio", size.and_then(|size| size.nearest_ratio(ratios)).as_deref());
     let class = match size {
         Some(ImageSize::Pixels(width, height)) => match u64::from(width) * u64::from(height) {
-            ..=2_000_000 => None,
-            ..=8_000_000 => Some("2K"),
+            0..=2_000_000 => None,
+            2_000_001..=8_000_000 => Some("2K"),
             _ => Some("4K"),
         },
         Some(ImageSize::Class(2048)) => Some("2K"),

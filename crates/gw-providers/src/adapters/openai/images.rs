@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
 
-    fn used(usage: Value) -> Option<Usage> {
+    fn used(usage: &Value) -> Option<Usage> {
         let body = json!({"created": 1, "data": [{"b64_json": "QQ=="}], "usage": usage}).to_string();
         decode(body.as_bytes()).unwrap().usage
     }
@@ -195,16 +195,16 @@ mod tests {
             ..Usage::default()
         };
         let plain = json!({"input_tokens": 50, "output_tokens": 272, "total_tokens": 322});
-        assert_eq!(used(plain), Some(usage(50, None, 272, 272)));
+        assert_eq!(used(&plain), Some(usage(50, None, 272, 272)));
         let detailed = json!({
             "input_tokens": 50, "output_tokens": 300, "total_tokens": 350,
             "input_tokens_details": {"text_tokens": 10, "image_tokens": 40},
             "output_tokens_details": {"text_tokens": 28, "image_tokens": 272}
         });
-        assert_eq!(used(detailed), Some(usage(50, Some(40), 300, 272)));
-        assert_eq!(used(json!({"total_tokens": 300, "input_tokens": 28})), Some(usage(28, None, 272, 272)));
-        assert_eq!(used(json!(null)), None);
-        assert_eq!(used(json!({})), None);
+        assert_eq!(used(&detailed), Some(usage(50, Some(40), 300, 272)));
+        assert_eq!(used(&json!({"total_tokens": 300, "input_tokens": 28})), Some(usage(28, None, 272, 272)));
+        assert_eq!(used(&json!(null)), None);
+        assert_eq!(used(&json!({})), None);
     }
 
     #[test]
