@@ -61,8 +61,12 @@ if not money.is_known and money.start == tonumber(ARGV[4]) and version == ARGV[7
       add_mark(subject, 'settled:' .. id)
     end
   end
-  -- Redis counted these costs before, and the ledger does not know them yet. They are new.
-  if before then add(unix, math.max(0, before - before_in_ledger)) end
+  -- Redis counted these costs before, and the ledger does not know them yet. They are new, and count in this period if the
+  -- two times have a part in common.
+  local stop = not money.step and money.stop or math.huge
+  if before and before_from < stop and before_until > money.start then
+    add(unix, math.max(0, before - before_in_ledger))
+  end
   for _, one in ipairs(settled) do add(one.begun, one.nano) end
   redis.call('HDEL', subject.state, 'before', 'before_from', 'before_until', 'gone')
   put(subject.state, 'period', money.period, 'start', whole(money.start), 'upto', whole(latest_end(money)),

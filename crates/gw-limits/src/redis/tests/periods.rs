@@ -90,6 +90,28 @@ async fn a_cost_counts_in_the_period_in_which_the_request_began() {
     assert_eq!(seen().await, [(7, 0), (86, 0)]);
 }
 
+/// What the ledger does not know yet stays in its own period when the clock of Redis goes back and forth.
+#[tokio::test]
+async fn a_clock_that_goes_back_carries_no_cost_into_another_period() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let subjects = key(&limiter, budget(100, Period::Day));
+    let midnight = Period::Day.around(NOW).1;
+    clock.set_both(midnight - 2);
+    limiter.admit("a", &subjects).await.unwrap();
+    clock.set_both(midnight + 1);
+    limiter.reserve("b", &subjects, 0, nano(40)).await.unwrap().settle(0, nano(40));
+    drain(&limiter).await;
+    clock.set_both(midnight - 1);
+    limiter.admit("c", &subjects).await.unwrap();
+    assert_eq!(figures(&redis, &subjects[0]).await, (0, 0));
+    ledger.rows.lock().push((midnight + 1, nano(40)));
+    clock.set_both(midnight + 2);
+    limiter.admit("d", &subjects).await.unwrap();
+    assert_eq!(figures(&redis, &subjects[0]).await, (40, 0));
+}
+
 #[tokio::test]
 async fn a_jump_of_the_calendar_moves_no_request_to_another_period() {
     let redis = Redis::start().await;

@@ -2,6 +2,7 @@
 //! is revoked everywhere, and each replica keeps working while a store is away.
 
 mod loss;
+mod replayed;
 
 use std::time::{Duration, Instant};
 
