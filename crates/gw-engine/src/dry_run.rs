@@ -20,8 +20,6 @@ use crate::request::context::RequestContext;
 use crate::request::fan_out;
 use crate::services::Services;
 
-/// The warning about tags that do not count.
-pub(crate) const TAGS_DROPPED: &str = "tags_dropped";
 /// The warning about a model whose price is unknown.
 const PRICE_UNKNOWN: &str = "price_unknown";
 
@@ -75,10 +73,9 @@ pub(crate) async fn report(
     let first = plan.candidates.first();
     let is_known = plan.candidates.iter().all(|candidate| is_priced(request, candidate));
     let (_, cost) = worst_case(request, &plan, &snapshot.routing);
-    let mut warnings = first.map(|first| encoding_warnings(request, first)).unwrap_or_default();
-    if client.has_dropped_tags {
-        warnings.insert(0, TAGS_DROPPED.into());
-    }
+    let of_edge = client.warnings.iter().map(|warning| Cow::Borrowed(*warning));
+    let of_encoding = first.map(|first| encoding_warnings(request, first)).unwrap_or_default();
+    let mut warnings: Vec<Cow<'static, str>> = of_edge.chain(of_encoding).collect();
     if first.is_some_and(|first| !is_priced(request, first)) {
         warnings.push(PRICE_UNKNOWN.into());
     }

@@ -9,6 +9,7 @@
 //!    (`upstream/attempts.rs`), the answer is written (`upstream/dispatch.rs`, `response/event_stream.rs`), and
 //! 6. settled exactly once, however it ends (`call/settlement.rs`).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ use crate::call::attempt_context::AttemptContext;
 use crate::call::settlement::{Outcome, Settlement};
 use crate::clock::unix_millis;
 use crate::cpu_pool::{is_heavy, offload_if};
-use crate::dry_run::{TAGS_DROPPED, report};
+use crate::dry_run::report;
 use crate::error::{Error, Kind, Result};
 use crate::execute::execute;
 use crate::plan;
@@ -125,11 +126,9 @@ pub(crate) async fn begin_sized(
         conversation_memory: None,
         continuation: None,
     };
-    let has_dropped_tags = context.client.has_dropped_tags;
     let mut call = Box::new(Call::new(context, plan, settlement));
-    if has_dropped_tags {
-        call.progress.warnings.push(TAGS_DROPPED.into());
-    }
+    let Call { context, progress, .. } = &mut *call;
+    progress.warnings.extend(context.client.warnings.iter().map(|warning| Cow::Borrowed(*warning)));
     if let Some(guarded) = guarded {
         Box::pin(enter_session(services, &guarded, &mut call)).await?;
     }

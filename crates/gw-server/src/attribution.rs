@@ -24,13 +24,16 @@ static REPOSITORY: HeaderName = HeaderName::from_static("x-gateway-repository");
 static BRANCH: HeaderName = HeaderName::from_static("x-gateway-branch");
 static PULL_REQUEST: HeaderName = HeaderName::from_static("x-gateway-pull-request");
 
+/// The warning about tags beyond the bounds.
+const TAGS_DROPPED: &str = "tags_dropped";
+
 /// The names of a request.
 #[derive(Debug, Default)]
 pub(crate) struct RequestNames {
     /// None: the request names nothing that counts.
     pub(crate) attribution: Option<Arc<Attribution>>,
-    /// Tags beyond the bounds are left out.
-    pub(crate) has_dropped_tags: bool,
+    /// Warnings about tags that do not count.
+    pub(crate) warnings: Vec<&'static str>,
     /// The body without the members that hold tags. None: it has none.
     pub(crate) body: Option<Bytes>,
 }
@@ -41,7 +44,8 @@ pub(crate) fn names_of(headers: &HeaderMap, body: &[u8], is_trusted: bool) -> Re
     let has_headers = headers.keys().any(is_alike);
     let taken = take_tags(body);
     if !has_headers && !is_trusted {
-        return RequestNames { body: taken.map(|taken| taken.body), ..RequestNames::default() };
+        let warnings = taken.as_ref().map(ignored).unwrap_or_default();
+        return RequestNames { body: taken.map(|taken| taken.body), warnings, attribution: None };
     }
     let header = |name: &HeaderName| headers.get(name).and_then(|value| short_name(value.as_bytes()));
     let mut attribution = Attribution {
@@ -62,9 +66,23 @@ pub(crate) fn names_of(headers: &HeaderMap, body: &[u8], is_trusted: bool) -> Re
     }
     RequestNames {
         attribution: (!attribution.is_empty()).then(|| Arc::new(attribution)),
-        has_dropped_tags,
+        warnings: match &taken {
+            _ if has_dropped_tags => vec![TAGS_DROPPED],
+            Some(taken) if !is_trusted => ignored(taken),
+            _ => Vec::new(),
+        },
         body: taken.map(|BodyTags { body, .. }| body),
     }
+}
+
+/// The warnings about the members of a key that is not believed.
+fn ignored(taken: &BodyTags) -> Vec<&'static str> {
+    let members = [
+        (taken.lost_metadata, "parameter_dropped:metadata"),
+        (taken.had_inner, "parameter_dropped:metadata.tags"),
+        (taken.had_own, "parameter_dropped:tags"),
+    ];
+    members.into_iter().filter(|(is_ignored, _)| *is_ignored).map(|(_, warning)| warning).collect()
 }
 
 /// Whether a header may be one of these: `x-gateway-…`, `x-litellm-…` or `x-openwebui-…`.
@@ -75,8 +93,8 @@ fn is_alike(name: &HeaderName) -> bool {
 /// Adds the tags of a header. False: one of them is left out.
 fn add_tags(attribution: &mut Attribution, value: &HeaderValue) -> bool {
     let Ok(tags) = std::str::from_utf8(value.as_bytes()) else { return false };
-    // Each tag is looked at, also after one that is left out.
-    tags.split(',').fold(true, |all, tag| attribution.add_tag(tag) && all)
+    let left_out = tags.split(',').filter(|tag| !attribution.add_tag(tag)).count();
+    left_out == 0
 }
 
 /// The end user that a body names: `user`, `safety_identifier` or `metadata.user_id`.
@@ -146,15 +164,15 @@ mod tests {
         let body = r#"{"model":"m","metadata":{"tags":["f","b"]},"tags":["e"]}"#;
         let found = names(&headers, body, true);
         assert_eq!(tags(&found), ["a", "b", "d", "c", "e", "f"]);
-        assert!(!found.has_dropped_tags);
+        assert!(found.warnings.is_empty());
         assert_eq!(found.body.as_deref(), Some(&br#"{"model":"m"}"#[..]));
         let long = "x".repeat(65);
         let found = names(&[("x-gateway-tags", &format!("{long},a"))], "", true);
-        assert!(found.has_dropped_tags && tags(&found) == ["a"]);
-        assert!(names(&[], r#"{"tags":[1]}"#, true).has_dropped_tags);
+        assert!(found.warnings == [TAGS_DROPPED] && tags(&found) == ["a"]);
+        assert!(names(&[], r#"{"tags":[1]}"#, true).warnings == [TAGS_DROPPED]);
         let many: Vec<String> = (0..17).map(|number| number.to_string()).collect();
         let found = names(&[("x-gateway-tags", &many.join(","))], "", true);
-        assert!(found.has_dropped_tags && tags(&found).len() == 16);
+        assert!(found.warnings == [TAGS_DROPPED] && tags(&found).len() == 16);
     }
 
     #[test]
@@ -175,7 +193,7 @@ mod tests {
             ..Attribution::default()
         };
         assert_eq!(found.attribution.as_deref(), Some(&expected));
-        assert!(!found.has_dropped_tags);
+        assert!(found.warnings.is_empty());
         assert_eq!(
             found.body.as_deref(),
             Some(&br#"{"user":"f"}"#[..]),

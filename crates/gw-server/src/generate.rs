@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gw_engine::cpu_pool::{is_heavy, offload};
+use gw_engine::cpu_pool::{CpuPool, is_heavy, offload};
 use gw_engine::error::{Error, Result};
 use gw_engine::payloads::ContentCapture;
-use gw_engine::{AdmissionPermit, CallLog, Caller, ClientSurface, LimitStates, ReplyBody, RequestContext};
+use gw_engine::{
+    AdmissionPermit, CallLog, Caller, ClientSurface, Engine, LimitStates, Reply, ReplyBody, RequestContext,
+};
 use gw_wire::dialects::ClientDialect;
 use gw_wire::operation::Operation;
 use http::header::{CACHE_CONTROL, HeaderName};
@@ -67,7 +69,7 @@ where
     B::Error: Into<BoxError>,
 {
     let state = Arc::clone(&record.state);
-    let wishes = Wishes::read(&parts.headers, generation)?;
+    let wishes = wishes_of(&parts.headers, generation)?;
     // A dry run uses up no limit.
     if wishes.dry_run.is_none() {
         record.admission_permit =
@@ -121,7 +123,7 @@ where
         client: Some(record.client.ip()),
         session,
         attribution: names.attribution,
-        has_dropped_tags: names.has_dropped_tags,
+        warnings: names.warnings,
         max_cost: wishes.max_cost,
         dry_run: wishes.dry_run.clone(),
         cache_control: cache_control(&parts.headers),
@@ -129,37 +131,11 @@ where
         surface: ClientSurface {
             dialect: client_dialect::of(parts),
             is_plain: wishes.is_plain,
-            forwarded: match generation {
-                // No upstream gets the own body of these requests.
-                Generation::Answer(Operation::Plain(_) | Operation::Passthrough) => Vec::new(),
-                Generation::Answer(Operation::Messages | Operation::Responses)
-                | Generation::CountTokens
-                | Generation::Compact => forwarded_headers(&parts.headers, client_dialect::of(parts)),
-            },
+            forwarded: forwarded_headers(&parts.headers, client_dialect::of(parts), generation),
         },
         trace: record.trace.clone(),
     };
-    let engine = Arc::clone(&state.engine);
-    // `host` boxes the future of the call. It is large, and every layer above would otherwise copy it.
-    let calling = pin!(async {
-        match generation {
-            Generation::Answer(Operation::Plain(operation)) => {
-                cpu.host(async move { engine.generate(operation, context, bytes).await }).await
-            }
-            Generation::Answer(Operation::Messages) => {
-                cpu.host(async move { engine.messages(context, bytes).await }).await
-            }
-            Generation::Answer(Operation::Responses) => {
-                cpu.host(async move { engine.responses(context, bytes).await }).await
-            }
-            // The routes of the configuration have an endpoint of their own.
-            Generation::Answer(Operation::Passthrough) => Err(Error::internal()),
-            Generation::CountTokens => {
-                cpu.host(async move { engine.count_tokens(context, bytes).await }).await
-            }
-            Generation::Compact => cpu.host(async move { engine.compact(context, bytes).await }).await,
-        }
-    });
+    let calling = pin!(call(Arc::clone(&state.engine), &cpu, generation, context, bytes));
     let reply = until_cut(&state, Some(&log), calling).await;
     if let Some(report) = wishes.dry_run.and_then(|dry_run| dry_run.take()) {
         return Ok(HttpReply::json(report));
@@ -167,6 +143,40 @@ where
     let reply = reply?;
     extra.extend(reply.headers);
     Ok(answered(reply.body, record, extra))
+}
+
+/// What a client asks for beside its request. A count of tokens generates nothing, so it has no dry run.
+fn wishes_of(headers: &HeaderMap, generation: Generation) -> Result<Wishes> {
+    let mut wishes = Wishes::read(headers)?;
+    if matches!(generation, Generation::CountTokens) {
+        wishes.dry_run = None;
+    }
+    Ok(wishes)
+}
+
+/// Has the engine answer a request. `host` boxes the future of the call. It is large, and every layer above would otherwise copy it.
+async fn call(
+    engine: Arc<Engine>,
+    cpu: &CpuPool,
+    generation: Generation,
+    context: RequestContext,
+    bytes: Bytes,
+) -> Result<Reply> {
+    match generation {
+        Generation::Answer(Operation::Plain(operation)) => {
+            cpu.host(async move { engine.generate(operation, context, bytes).await }).await
+        }
+        Generation::Answer(Operation::Messages) => {
+            cpu.host(async move { engine.messages(context, bytes).await }).await
+        }
+        Generation::Answer(Operation::Responses) => {
+            cpu.host(async move { engine.responses(context, bytes).await }).await
+        }
+        // The routes of the configuration have an endpoint of their own.
+        Generation::Answer(Operation::Passthrough) => Err(Error::internal()),
+        Generation::CountTokens => cpu.host(async move { engine.count_tokens(context, bytes).await }).await,
+        Generation::Compact => cpu.host(async move { engine.compact(context, bytes).await }).await,
+    }
 }
 
 /// The answer to a client. A call in the background takes the record of its request along.
@@ -251,7 +261,15 @@ fn cache_control(headers: &HeaderMap) -> Option<Box<[u8]>> {
 
 /// The `anthropic-*` headers, for an upstream that speaks the Messages API. A Responses request has `openai-*` headers
 /// instead, which no upstream gets.
-fn forwarded_headers(headers: &HeaderMap, dialect: ClientDialect) -> Vec<(HeaderName, HeaderValue)> {
+fn forwarded_headers(
+    headers: &HeaderMap,
+    dialect: ClientDialect,
+    generation: Generation,
+) -> Vec<(HeaderName, HeaderValue)> {
+    if matches!(generation, Generation::Answer(Operation::Plain(_) | Operation::Passthrough)) {
+        // No upstream gets the own body of these requests.
+        return Vec::new();
+    }
     let start = if dialect == ClientDialect::Responses { "openai-" } else { "anthropic-" };
     let named = headers.iter().filter(|(name, _)| name.as_str().starts_with(start));
     named.map(|(name, value)| (name.clone(), value.clone())).collect()

@@ -8,8 +8,6 @@ use gw_wire::money::{Money, Price};
 use gw_wire::request::fields::{Path, invalid_value};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::router::Generation;
-
 /// `true` leaves the gateway's own members out of the answer, for clients that refuse unknown members.
 const PLAIN: HeaderName = HeaderName::from_static("x-gateway-plain");
 /// `true` asks for the plan of the request instead of its answer.
@@ -47,7 +45,7 @@ impl Wishes {
     ///
     /// # Errors
     /// `invalid_value`.
-    pub(crate) fn read(headers: &HeaderMap, generation: Generation) -> Result<Self> {
+    pub(crate) fn read(headers: &HeaderMap) -> Result<Self> {
         let mut wishes = Self::default();
         for (name, value) in headers {
             // Two bytes tell nearly every other name apart.
@@ -66,10 +64,6 @@ impl Wishes {
                 let expected = "expected an amount in USD that is not negative, once, such as 0.05.";
                 wishes.max_cost = Some(most.ok_or_else(|| invalid("x-gateway-max-cost-usd", expected))?);
             }
-        }
-        if matches!(generation, Generation::CountTokens) {
-            // A count generates nothing, and is itself what a dry run would tell.
-            wishes.dry_run = None;
         }
         Ok(wishes)
     }
@@ -94,7 +88,7 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        Wishes::read(&map, Generation::Compact)
+        Wishes::read(&map)
     }
 
     #[test]

@@ -248,14 +248,10 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
         running;
     let console = console_base(&setup, &sockets.listeners);
     let EngineParts { engine, journal, payloads, limiter, clock, response_cache, issuers } = parts;
-    let ledger = Ledger::start(
-        Arc::clone(&journal),
-        store.clone(),
-        limiter.clone(),
-        Arc::clone(&clock),
-        &setup.config.store,
-    );
-    let payload_tasks = PayloadTasks::start(payloads, store.clone(), Arc::clone(&clock), &setup.config.store);
+    let settings = &setup.config.store;
+    let ledger =
+        Ledger::start(Arc::clone(&journal), store.clone(), limiter.clone(), Arc::clone(&clock), settings);
+    let payload_tasks = PayloadTasks::start(payloads, store.clone(), Arc::clone(&clock), settings);
     tokio::spawn(Arc::clone(&clock).run());
     let (access_log, _flush) =
         LogWriter::start("access-log", io::stdout(), ACCESS_LOG_DELAY).map_err(CommandError::runtime)?;

@@ -1,4 +1,4 @@
-//! Cost by end user, tag, repository, branch and pull request, for a bounded number of names.
+//! NameCost by end user, tag, repository, branch and pull request, for a bounded number of names.
 
 use std::collections::HashMap;
 
@@ -24,21 +24,21 @@ struct NameLabels {
     name: String,
 }
 
-type Cost = Counter<CostUsd, ExactCost>;
+type NameCost = Counter<CostUsd, ExactCost>;
 
 /// The costs of a kind by name.
-type Costs = HashMap<Box<str>, Cost>;
+type Costs = HashMap<Box<str>, NameCost>;
 
 /// The costs of names.
 #[derive(Debug)]
 pub(super) struct AttributedCost {
-    family: Family<NameLabels, Cost>,
+    family: Family<NameLabels, NameCost>,
     known: Mutex<[Costs; Dimension::ALL.len()]>,
 }
 
 impl AttributedCost {
     pub(super) fn new(registry: &mut Registry) -> Self {
-        let help = "Cost in USD by end user, tag, repository, branch and pull request: the first 100 names of a kind, and all others";
+        let help = "NameCost in USD by end user, tag, repository, branch and pull request: the first 100 names of a kind, and all others";
         Self { family: registered(registry, "gateway_attributed_cost_usd", help), known: Mutex::default() }
     }
 
@@ -52,7 +52,7 @@ impl AttributedCost {
         }
     }
 
-    fn counter(&self, dimension: Dimension, costs: &mut Costs, name: &str) -> Cost {
+    fn counter(&self, dimension: Dimension, costs: &mut Costs, name: &str) -> NameCost {
         if let Some(cost) = costs.get(name) {
             return cost.clone();
         }

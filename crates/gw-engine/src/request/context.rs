@@ -31,8 +31,8 @@ pub struct RequestContext {
     pub session: Option<Arc<str>>,
     /// Whom the request is for and what it belongs to; None = it names nothing that counts.
     pub attribution: Option<Arc<Attribution>>,
-    /// The request has more or longer tags than count.
-    pub has_dropped_tags: bool,
+    /// Warnings of the edge about the request.
+    pub warnings: Vec<&'static str>,
     /// The most that the request may cost in the worst case; None = any amount.
     pub max_cost: Option<Money>,
     /// Takes the report of a dry run; None = the request is served.

@@ -13,16 +13,23 @@ static NAME_END: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"tags
 static ESCAPE: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"\\u00"));
 
 /// A body without its tags.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BodyTags {
     /// The body without the members.
     pub body: Bytes,
     /// The tags in their order. None: an element that is no text.
     pub tags: Vec<Option<String>>,
+    /// The body had the member `tags` with an element.
+    pub had_own: bool,
+    /// `metadata` had the member `tags` with an element, and other members.
+    pub had_inner: bool,
+    /// Nothing but tags was in `metadata`, and it is gone.
+    pub lost_metadata: bool,
 }
 
-/// Takes the members `tags` and `metadata.tags` out of a body, and `metadata` if nothing else is in it. All other members stay byte
-/// for byte. None: the body has no such member, or is no JSON object.
+/// Takes the members `tags` and `metadata.tags` out of a body, if they are arrays or null, and `metadata` if nothing else is in it. All
+/// other members stay byte for byte. None: the body has no such member, or is no JSON object. A text in `metadata.tags` is a value of the
+/// client's own, as OpenAI's metadata has them.
 #[must_use]
 pub fn take_tags(body: &[u8]) -> Option<BodyTags> {
     // Nearly all bodies have no tags, and these searches cost much less than reading them.
@@ -32,19 +39,23 @@ pub fn take_tags(body: &[u8]) -> Option<BodyTags> {
     let text = std::str::from_utf8(body).ok().filter(|text| check(text).is_ok())?;
     let root = View::new(text);
     let is_named = |view: View<'_>, name: &str| view.string().is_some_and(|given| given == name);
-    let has_tags = |view: View<'_>| view.members().any(|(name, _)| is_named(name, "tags"));
-    let (mut own, mut inner, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-    let mut is_changed = false;
+    let is_tags = |(name, value): &(View<'_>, View<'_>)| {
+        is_named(*name, "tags") && matches!(value.kind(), Kind::Array | Kind::Null)
+    };
+    let mut taken = BodyTags::default();
+    let (mut inner, mut kept, mut is_changed) = (Vec::new(), Vec::new(), false);
     for (name, value) in root.members() {
-        if is_named(name, "tags") {
+        if is_tags(&(name, value)) {
             is_changed = true;
-            own.extend(elements(value));
-        } else if is_named(name, "metadata") && has_tags(value) {
+            taken.tags.extend(elements(value));
+        } else if is_named(name, "metadata") && value.members().any(|member| is_tags(&member)) {
             is_changed = true;
-            let (tags, others): (Vec<_>, Vec<_>) =
-                value.members().partition(|(name, _)| is_named(*name, "tags"));
+            let (tags, others): (Vec<_>, Vec<_>) = value.members().partition(is_tags);
             inner.extend(tags.into_iter().flat_map(|(_, value)| elements(value)));
-            if !others.is_empty() {
+            if others.is_empty() {
+                taken.lost_metadata |= !inner.is_empty();
+            } else {
+                taken.had_inner |= !inner.is_empty();
                 kept.push((name, object(others.into_iter().map(|(name, value)| (name, value.text())))));
             }
         } else {
@@ -54,9 +65,10 @@ pub fn take_tags(body: &[u8]) -> Option<BodyTags> {
     if !is_changed {
         return None;
     }
-    own.extend(inner);
-    let body = object(kept.iter().map(|(name, value)| (*name, &**value)));
-    Some(BodyTags { body: body.into(), tags: own })
+    taken.had_own = !taken.tags.is_empty();
+    taken.tags.extend(inner);
+    taken.body = object(kept.iter().map(|(name, value)| (*name, &**value))).into();
+    Some(taken)
 }
 
 fn may_have_tags(body: &[u8]) -> bool {
@@ -69,10 +81,7 @@ fn may_have_tags(body: &[u8]) -> bool {
 }
 
 fn elements(tags: View<'_>) -> Vec<Option<String>> {
-    match tags.kind() {
-        Kind::Array => tags.elements().map(|tag| tag.string().map(Into::into)).collect(),
-        _ => Vec::new(),
-    }
+    tags.elements().map(|tag| tag.string().map(Into::into)).collect()
 }
 
 /// An object of these members, whose names and values are JSON.
@@ -95,7 +104,7 @@ mod tests {
     use super::*;
 
     fn taken(body: &str) -> Option<(String, Vec<Option<String>>)> {
-        let BodyTags { body, tags } = take_tags(body.as_bytes())?;
+        let BodyTags { body, tags, .. } = take_tags(body.as_bytes())?;
         Some((String::from_utf8(body.to_vec()).unwrap(), tags))
     }
 
@@ -115,7 +124,7 @@ mod tests {
                 vec![text("o"), None, text("i")],
             ),
             (r#"{"t\u0061gs":["a"],"model":"m"}"#, r#"{"model":"m"}"#, vec![text("a")]),
-            (r#"{"tags":"a,b","model":"m"}"#, r#"{"model":"m"}"#, vec![]),
+            (r#"{"tags":[],"model":"m"}"#, r#"{"model":"m"}"#, vec![]),
             (r#"{"tags":null}"#, "{}", vec![]),
             (r#"{"a":1,"tags":["x"],"tags":["y"]}"#, r#"{"a":1}"#, vec![text("x"), text("y")]),
         ] {
@@ -133,6 +142,7 @@ mod tests {
             r#"{"messages":[{"content":"my \"tags\" are","tags":["x"]}]}"#,
             r#"{"metadata":{"a":{"tags":[]}}}"#,
             r#"{"metadata":"tags"}"#,
+            r#"{"tags":"a,b","metadata":{"tags":"a"}}"#,
             r#"{"Tags":["a"]}"#,
             r#"{"content":"\u0061\u00e9"}"#,
         ] {

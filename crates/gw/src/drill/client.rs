@@ -91,7 +91,7 @@ pub(super) async fn send(engine: &Engine, ask: RequestKind, body: Bytes, timeout
         client: None,
         session: None,
         attribution: None,
-        has_dropped_tags: false,
+        warnings: Vec::new(),
         max_cost: None,
         dry_run: None,
         cache_control: None,

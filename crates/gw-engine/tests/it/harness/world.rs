@@ -284,7 +284,7 @@ impl World {
             client: None,
             session: None,
             attribution: None,
-            has_dropped_tags: false,
+            warnings: Vec::new(),
             max_cost: None,
             dry_run: None,
             cache_control: None,

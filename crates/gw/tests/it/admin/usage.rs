@@ -6,7 +6,7 @@ use gw_testkit::{Client, Gateway, Launch};
 use serde_json::{Value, json};
 
 pub(crate) use crate::harness::management::{CONFIG, boss, with_ledger};
-use crate::harness::{ADMIN, BINARY, assert_error};
+use crate::harness::{ADMIN, BINARY, assert_error, with};
 
 /// 2026-11-21T09:00:00Z.
 const NINE: i64 = 1_795_251_600_000;
@@ -278,19 +278,22 @@ async fn one_request_is_shown_with_its_attempts() {
         let one = admin.get(&format!("/admin/v1/requests/{id}")).await.ok().json();
         assert_eq!(
             one,
-            json!({
-                "object": "request", "request_id": id, "at": "2026-11-21T09:59:59.999Z",
-                "key": boss(), "key_name": format!("name of {}", boss()), "team": null,
-                "operation": "chat", "requested_model": "acme/fast", "model": "acme/fast", "provider": "acme",
-                "status": "upstream_error", "strategy": "default", "stream": false, "cache_hit": false,
-                "fallback_used": false, "prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0,
-                "cached_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0, "estimated": false,
-                "cost_usd": 0, "saved_usd": 0, "ttft_ms": null, "latency_ms": 12, "user": "ann", "client": null,
-                "attempts": [{ "provider": "acme", "model": "acme/fast", "status": "upstream_error", "started_ms": 0,
-                               "latency_ms": 12, "cost_usd": 0 }],
-                "warnings": [], "route": null,
-                "payload": null, "cost": null, "neighbours": null, "session": null, "surface": "chat",
-            })
+            with(
+                json!({
+                    "object": "request", "request_id": id, "at": "2026-11-21T09:59:59.999Z",
+                    "key": boss(), "key_name": format!("name of {}", boss()), "team": null,
+                    "operation": "chat", "requested_model": "acme/fast", "model": "acme/fast", "provider": "acme",
+                    "status": "upstream_error", "strategy": "default", "stream": false, "cache_hit": false,
+                    "fallback_used": false, "prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0,
+                    "cached_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0, "estimated": false,
+                    "cost_usd": 0, "saved_usd": 0, "ttft_ms": null, "latency_ms": 12, "user": "ann", "client": null,
+                    "attempts": [{ "provider": "acme", "model": "acme/fast", "status": "upstream_error", "started_ms": 0,
+                                   "latency_ms": 12, "cost_usd": 0 }],
+                    "warnings": [], "route": null,
+                    "payload": null, "cost": null, "neighbours": null, "session": null, "surface": "chat",
+                }),
+                json!({"end_user": null, "tags": [], "repository": null, "branch": null, "pull_request": null})
+            )
         );
         let page = admin.get("/admin/v1/requests?limit=1").await.ok().json();
         for member in ["attempts", "payload"] {

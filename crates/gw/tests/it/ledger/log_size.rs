@@ -64,10 +64,7 @@ async fn a_start_deletes_the_oldest_rows_of_a_log_that_is_too_large() {
         let newest = admin.get(&format!("/admin/v1/requests/{}", entry(59).request_id)).await.ok().json();
         assert_ne!(newest["payload"], Value::Null);
         let total = &admin.get("/admin/v1/usage").await.ok().json()["total"];
-        assert_eq!(
-            (&total["requests"], total["cost_usd"].to_string()),
-            (&60.into(), "0.00000042".to_owned())
-        );
+        assert_eq!((total["requests"].as_u64(), total["cost_usd"].as_f64()), (Some(60), Some(4.2e-7)));
         store.close().await;
     }
 }

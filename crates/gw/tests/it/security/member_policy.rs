@@ -391,7 +391,7 @@ async fn c28_an_operator_opens_members_one_by_one() {
     for more in [
         json!({ "provider": { "order": ["x"] } }),
         json!({ "apiBase": "https://x.example" }),
-        json!({ "metadata": { "tags": ["x"] } }),
+        json!({ "metadata": { "hints": ["x"] } }),
         json!({ "service_tier": "priority" }),
         json!({ "store": true }),
         json!({ "tools": [{ "type": "web_search_preview" }] }),
