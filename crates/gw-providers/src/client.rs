@@ -120,7 +120,7 @@ impl Client {
         streamed: Option<StreamedBody>,
         clocks: &'a Timeouts,
     ) -> impl Future<Output = Result<UpstreamResponse, Failure>> + use<'a> {
-        let request = self.dialler.origin.passed(&call.path).map_err(bad_path).map(|uri| {
+        let request = self.dialler.origin.passed(&call.path).map_err(|error| bad_path(&error)).map(|uri| {
             let request = of_call(call, uri);
             match streamed {
                 Some(body) => request.map(|_| body.into()),
@@ -184,7 +184,7 @@ impl Client {
     }
 
     fn request(&self, call: HttpCall) -> Result<Request<RequestBody>, Failure> {
-        let uri = self.dialler.origin.path(&call.path).map_err(bad_path)?;
+        let uri = self.dialler.origin.path(&call.path).map_err(|error| bad_path(&error))?;
         Ok(of_call(call, uri))
     }
 
@@ -236,7 +236,7 @@ fn of_call(call: HttpCall, uri: Uri) -> Request<RequestBody> {
     request
 }
 
-fn bad_path(error: http::Error) -> Failure {
+fn bad_path(error: &http::Error) -> Failure {
     failures::unreachable(format_args!("path: {error}"))
 }
 

@@ -78,11 +78,7 @@ where
     let guard = origin.activity.begin();
     let accepted = Instant::now();
     let (parts, mut body) = request.into_parts();
-    let found = router::find(parts.uri.path(), origin.listener);
-    let found = match passthrough::find(&origin.state, &found, &parts, origin.listener) {
-        Some(matched) => RouteMatch::of_passthrough(matched),
-        None => found,
-    };
+    let found = route_of(&origin, &parts);
     let dialect = client_dialect::of(&parts);
     let client = origin.state.settings.trusted_proxies.client(origin.client, &parts.headers);
     let mut record = Box::new(RequestRecord {
@@ -115,8 +111,7 @@ where
         is_handed_on: false,
     });
     let mut extra = ExtraHeaders::new();
-    let is_traced = record.route.pattern.starts_with("/v1") || found.passthrough.is_some();
-    if let Some(tracer) = origin.state.tracer.as_ref().filter(|_| is_traced) {
+    if let Some(tracer) = origin.state.tracer.as_ref().filter(|_| found.is_traced()) {
         record.trace = Some(tracer.begin(&parts.headers));
     }
     let answered = {
@@ -160,6 +155,15 @@ where
         extra.push((CONNECTION, HeaderValue::from_static("close")));
     }
     finish(reply, extra, &parts, found.route.audience(), record)
+}
+
+/// The route of a request: the gateway's own, else one of the configuration.
+fn route_of<'p>(origin: &Origin, parts: &'p Parts) -> RouteMatch<'p> {
+    let found = router::find(parts.uri.path(), origin.listener);
+    match passthrough::find(&origin.state, &found, parts, origin.listener) {
+        Some(matched) => RouteMatch::of_passthrough(matched),
+        None => found,
+    }
 }
 
 /// Adds the headers of every response, and the extra ones of this one.
@@ -248,27 +252,17 @@ where
     if let Some(reply) = before_authentication(parts, route, record) {
         return Ok(reply);
     }
-    let caller = match route.guard {
-        Guard::Open => None,
-        Guard::Key if found.passthrough.is_some() => {
-            let matched = found.passthrough.as_ref().map(|matched| &*matched.route);
-            Some(passthrough_caller(&state, parts, matched, record)?)
-        }
-        _ => Some(authenticate(&state, parts, route, record).await?),
+    let caller = match (route.guard, &found.passthrough) {
+        (Guard::Open, _) => None,
+        (_, Some(matched)) => Some(passthrough_caller(&state, parts, &matched.route, record)?),
+        (_, None) => Some(authenticate(&state, parts, route, record).await?),
     };
-    if let Some(refusal) = found.passthrough.as_ref().and_then(|matched| passthrough::method_error(matched)) {
+    if let Some(refusal) = method_refusal(parts, found, record) {
         return Ok(refusal);
-    }
-    if let Some(allow) = route.method_error(&parts.method) {
-        return Ok(HttpReply::method_not_allowed(allow, client_dialect::of(parts), &record.request_id));
     }
     match (route.endpoint(), caller) {
         (Endpoint::Passthrough, Some(caller)) => {
-            let Some(matched) = &found.passthrough else { return Err(unknown_url(parts)) };
-            record.in_flight = Some(state.admit_in_flight()?);
-            if state.is_draining() {
-                return Err(overloaded("The gateway is shutting down."));
-            }
+            let matched = found.passthrough.as_ref().ok_or_else(|| unknown_url(parts))?;
             Box::pin(passthrough::forward(parts, &matched.route, body, record, caller, extra)).await
         }
         (Endpoint::Probe(page), _) => Ok(page(&state, record.listener)),
@@ -326,6 +320,15 @@ where
             None,
         ) => Err(unknown_url(parts)),
     }
+}
+
+/// The 405, if the route does not have the method.
+fn method_refusal(parts: &Parts, found: &RouteMatch<'_>, record: &RequestRecord) -> Option<GatewayReply> {
+    let of_configuration = || found.passthrough.as_deref().and_then(passthrough::method_error);
+    of_configuration().or_else(|| {
+        let allow = found.route.method_error(&parts.method)?;
+        Some(HttpReply::method_not_allowed(allow, client_dialect::of(parts), &record.request_id))
+    })
 }
 
 /// Generates when the worker lets the request start.
@@ -439,10 +442,9 @@ async fn authenticate(
 fn passthrough_caller(
     state: &ServerState,
     parts: &Parts,
-    route: Option<&PassthroughRoute>,
+    route: &PassthroughRoute,
     record: &mut RequestRecord,
 ) -> Result<Caller> {
-    let route = route.ok_or_else(|| unknown_url(parts))?;
     let caller = passthrough::caller(state, parts, route, record.client.ip())?;
     record.key = Some(Arc::clone(caller.key_name()));
     Ok(caller)

@@ -12,7 +12,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind};
-use gw_engine::passthrough::TornAnswer;
+use gw_engine::passthrough::{RelayedBody, TornAnswer};
 use http_body::{Body, Frame, SizeHint};
 
 use crate::admission::Meter;
@@ -132,25 +132,14 @@ where
                 }
                 Poll::Ready(None) => None,
             },
-            Content::Relay(body) => match body.poll_piece(cx) {
-                Poll::Pending => {
-                    note(BodyPoll::Waits);
-                    return Poll::Pending;
-                }
-                Poll::Ready(Some(Ok(piece))) => {
-                    note(BodyPoll::Gave);
-                    this.observer.sent_piece(&piece);
-                    if !body.is_over() {
-                        return Poll::Ready(Some(Ok(Frame::data(piece))));
-                    }
-                    Some(piece)
-                }
-                Poll::Ready(Some(Err(torn))) => {
+            Content::Relay(body) => match std::task::ready!(poll_relay(body, &mut *this.observer, cx)) {
+                Some(Ok(piece)) if !body.is_over() => return Poll::Ready(Some(Ok(Frame::data(piece)))),
+                Some(Err(torn)) => {
                     this.content = Content::Empty;
                     this.observer.completed();
                     return Poll::Ready(Some(Err(torn)));
                 }
-                Poll::Ready(None) => None,
+                last => last.and_then(Result::ok),
             },
             // A panic in a stream of the engine must end this stream alone.
             Content::Stream(stream) => {
@@ -212,6 +201,20 @@ where
             Content::Stream(_) | Content::Live(_) => SizeHint::default(),
         }
     }
+}
+
+/// The next piece of an answer that passes through.
+fn poll_relay(
+    body: &mut RelayedBody,
+    observer: &mut impl BodyObserver,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Bytes, TornAnswer>>> {
+    let polled = body.poll_piece(cx);
+    note(if polled.is_pending() { BodyPoll::Waits } else { BodyPoll::Gave });
+    if let Poll::Ready(Some(Ok(piece))) = &polled {
+        observer.sent_piece(piece);
+    }
+    polled
 }
 
 /// The last events of a stream that panicked.

@@ -33,7 +33,9 @@ use crate::response::{ExtraHeaders, GatewayReply, HttpReply};
 use crate::router::RouteMatch;
 use crate::session::session_of;
 use crate::state::ServerState;
-use crate::upload::{BodySender, BoxError, Encoding, content_length, is_json_or_missing, read, too_large};
+use crate::upload::{
+    BodySender, BoxError, Encoding, content_length, is_json_or_missing, overloaded, read, too_large,
+};
 use crate::wishes;
 
 /// The pass-through route of a URL that is none of the gateway's own.
@@ -72,6 +74,10 @@ where
     if caller.role() == Role::Viewer {
         let message = "A key of role viewer may not call upstreams: it reads the management API.";
         return Err(Error::new(Kind::RoleNotAllowed, message));
+    }
+    record.in_flight = Some(state.admit_in_flight()?);
+    if state.is_draining() {
+        return Err(overloaded("The gateway is shutting down."));
     }
     wishes::refuse(&parts.headers)?;
     let path = passed_path(&parts.uri, route)?;

@@ -342,6 +342,11 @@ pub fn is_own_url(path: &str) -> bool {
 }
 
 impl RouteMatch<'_> {
+    /// Whether its requests are traced.
+    pub(crate) fn is_traced(&self) -> bool {
+        self.route.pattern.starts_with("/v1") || self.passthrough.is_some()
+    }
+
     /// Whether no endpoint answers the path.
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self.route.endpoint, Endpoint::NotFound) && !self.route.pattern.starts_with("/admin/")

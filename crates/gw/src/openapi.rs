@@ -27,7 +27,9 @@ fn every_route_is_documented_and_no_other() {
     let document = document();
     let documented: BTreeSet<(String, String)> =
         operations(&document).iter().map(|(method, path)| (method.to_uppercase(), plain(path))).collect();
-    let routed = gw_server::ROUTES.iter().flat_map(|route| {
+    // The configuration has the URLs of pass-through routes.
+    let own = gw_server::ROUTES.iter().filter(|route| route.pattern != "passthrough");
+    let routed = own.flat_map(|route| {
         let methods = route.methods.into_iter().flat_map(|allow| allow.split(", "));
         let own = methods.filter(|method| !["HEAD", "OPTIONS"].contains(method));
         own.map(|method| (method.to_owned(), route.pattern.replace("/*", "/{id}")))

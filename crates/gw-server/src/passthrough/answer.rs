@@ -51,7 +51,7 @@ fn passed(headers: &HeaderMap, injects: bool) -> HeaderMap {
             || OF_SITE.contains(name)
             || text.starts_with("access-control-")
             || named.iter().any(|named| text.eq_ignore_ascii_case(named));
-        !is_never && !(injects && is_of_account)
+        !(is_never || injects && is_of_account)
     };
     let mut all = HeaderMap::with_capacity(headers.len());
     for (name, value) in headers.iter().filter(|(name, _)| passes(name)) {

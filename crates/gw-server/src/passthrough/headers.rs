@@ -2,13 +2,15 @@
 //! the operator names.
 
 use gw_engine::passthrough_routes::PassthroughRoute;
+use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, HeaderName};
-use http::{HeaderMap, HeaderValue};
 
 use super::key::VENDOR_KEYS;
 
 /// Headers with the version or the features of a vendor's API that do not end in `-version`.
 const VENDOR: [&str; 3] = ["anthropic-beta", "openai-beta", "x-goog-api-client"];
+/// The beginning of headers about the client's package, such as `x-stainless-package-version`.
+const OF_PACKAGE: &str = "x-stainless-";
 /// Headers of the connection.
 const HOP_BY_HOP: [&str; 10] = [
     "connection",
@@ -40,19 +42,17 @@ pub(super) fn passed(headers: &HeaderMap, route: &PassthroughRoute) -> HeaderMap
         };
         is_passed && !is_never
     };
-    let passed = headers.iter().filter(|(name, _)| passes(name));
-    passed.map(|(name, value)| (name.clone(), value.clone())).collect::<Vec<_>>().into_iter().fold(
-        HeaderMap::new(),
-        |mut all, (name, value): (HeaderName, HeaderValue)| {
-            all.append(name, value);
-            all
-        },
-    )
+    let mut passed = HeaderMap::new();
+    for (name, value) in headers.iter().filter(|(name, _)| passes(name)) {
+        passed.append(name.clone(), value.clone());
+    }
+    passed
 }
 
 /// Headers of the body, and of a vendor's version.
 fn is_usual(name: &str) -> bool {
-    name.starts_with("content-") || name.ends_with("-version") || VENDOR.contains(&name)
+    let is_version = name.ends_with("-version") && !name.starts_with(OF_PACKAGE);
+    name.starts_with("content-") || is_version || VENDOR.contains(&name)
 }
 
 /// Cookies, headers of the connection, and the gateway's own.

@@ -197,6 +197,7 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
             _ if pattern.starts_with("/admin/") && [None, GET].contains(&route.methods) => Guard::ViewerKey,
             _ if pattern.starts_with("/admin/") => Guard::OperatorKey,
             _ if pattern.starts_with("/v1/") => Guard::Key,
+            "passthrough" => Guard::Key,
             _ => Guard::Open,
         };
         assert_eq!(route.guard, guard, "{pattern}");
@@ -217,6 +218,7 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
                 );
             }
             Endpoint::Generate(_) => assert!(needs_key && route.methods == POST, "{pattern}"),
+            Endpoint::Passthrough => assert!(needs_key && route.methods == ALL, "{pattern}"),
             Endpoint::Catalogue(_) | Endpoint::StoredResponse(_) | Endpoint::Me | Endpoint::Manage(_) => {
                 assert!(needs_key && route.methods.is_some(), "{pattern}")
             }
