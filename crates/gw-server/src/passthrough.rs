@@ -165,7 +165,7 @@ fn context(
         client: Some(record.client.ip()),
         session: session_of(&parts.headers, body),
         attribution: names.attribution,
-        has_dropped_tags: names.has_dropped_tags,
+        warnings: names.warnings,
         max_cost: None,
         dry_run: None,
         cache_control: None,

@@ -203,7 +203,7 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
         assert_eq!(route.guard, guard, "{pattern}");
         let needs_key = guard != Guard::Open;
         match route.endpoint {
-            Endpoint::NotFound | Endpoint::Passthrough => assert_eq!(route.methods, None, "{pattern}"),
+            Endpoint::NotFound => assert_eq!(route.methods, None, "{pattern}"),
             Endpoint::Probe(_) | Endpoint::Page(_) | Endpoint::Root | Endpoint::Console => {
                 assert!(!needs_key && route.methods == GET, "{pattern}")
             }
