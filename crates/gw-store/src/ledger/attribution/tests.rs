@@ -22,11 +22,11 @@ fn attribution(n: u64) -> Option<Arc<Attribution>> {
     let attribution = Attribution {
         end_user: (n % 5 < 3).then(|| format!("user-{}", n % 7).into()),
         tags: tags.iter().map(|tag| (*tag).into()).collect(),
-        repository: (n % 2 == 0).then(|| "acme/shop".into()),
-        branch: (n % 2 == 0).then(|| format!("b{}", n % 3).into()),
-        pull_request: (n % 8 == 0).then(|| "12".into()),
+        repository: n.is_multiple_of(2).then(|| "acme/shop".into()),
+        branch: n.is_multiple_of(2).then(|| format!("b{}", n % 3).into()),
+        pull_request: n.is_multiple_of(8).then(|| "12".into()),
     };
-    (n % 3 != 0 && !attribution.is_empty()).then(|| Arc::new(attribution))
+    (!n.is_multiple_of(3) && !attribution.is_empty()).then(|| Arc::new(attribution))
 }
 
 fn entry(n: u64) -> Entry {
@@ -45,12 +45,12 @@ fn entry(n: u64) -> Entry {
         request_id: format!("req_{n:05}"),
         at: 20_000 * DAY + i64::try_from(n).unwrap() * 17 * 60_000,
         key_id: format!("key-{}", n % 3),
-        team: (n % 2 == 0).then(|| "search".to_owned()),
-        operation: if n % 2 == 0 { "chat" } else { "messages" }.to_owned(),
+        team: n.is_multiple_of(2).then(|| "search".to_owned()),
+        operation: if n.is_multiple_of(2) { "chat" } else { "messages" }.to_owned(),
         model: "acme/fast".to_owned(),
         provider: "acme".to_owned(),
-        status: if n % 6 == 0 { "timeout" } else { "ok" }.to_owned(),
-        session: (n % 4 == 0).then(|| "s".to_owned()),
+        status: if n.is_multiple_of(6) { "timeout" } else { "ok" }.to_owned(),
+        session: n.is_multiple_of(4).then(|| "s".to_owned()),
         attempts: vec![attempt("acme/slow", 7), attempt("acme/fast", cost - 7)],
         cost,
         attribution: attribution(n),
