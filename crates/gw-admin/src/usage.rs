@@ -243,8 +243,10 @@ impl UsageReport {
         }
         out.extend_from_slice(b"],\"total\":{");
         write_sums(&mut out, &self.total);
+        // `total` has the members of every other total.
+        out.push(b'}');
         write_units(&mut out, &self.total_units);
-        out.extend_from_slice(b"}}");
+        out.push(b'}');
         out
     }
 
