@@ -1,4 +1,4 @@
-//! NameCost by end user, tag, repository, branch and pull request, for a bounded number of names.
+//! Cost by end user, tag, repository, branch and pull request, for a bounded number of names.
 
 use std::collections::HashMap;
 
@@ -38,7 +38,7 @@ pub(super) struct AttributedCost {
 
 impl AttributedCost {
     pub(super) fn new(registry: &mut Registry) -> Self {
-        let help = "NameCost in USD by end user, tag, repository, branch and pull request: the first 100 names of a kind, and all others";
+        let help = "Cost in USD by end user, tag, repository, branch and pull request: the first 100 names of a kind, and all others";
         Self { family: registered(registry, "gateway_attributed_cost_usd", help), known: Mutex::default() }
     }
 

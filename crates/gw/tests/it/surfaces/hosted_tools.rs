@@ -186,7 +186,7 @@ async fn a_chats_search_is_charged_where_the_model_has_its_price() {
 async fn the_demo_takes_everything() {
     let (world, _) = priced().await;
     let everything = json!({"web_search_options": {}, "service_tier": "priority", "store": true, "plugins": [{"id": "web"}],
-        "provider": {"order": ["x"]}, "tags": ["a"], "speed": "fast", "search_parameters": {"mode": "on"}, "next_month": 1});
+        "provider": {"order": ["x"]}, "tags": "a", "speed": "fast", "search_parameters": {"mode": "on"}, "next_month": 1});
     let answer = world.chat_ok(&chat_with("demo/chat", everything)).await;
     assert_eq!(answer["gateway"]["warnings"], json!([]));
 }
