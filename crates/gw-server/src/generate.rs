@@ -11,7 +11,7 @@ use gw_engine::payloads::ContentCapture;
 use gw_engine::{AdmissionPermit, CallLog, Caller, ClientSurface, LimitStates, ReplyBody, RequestContext};
 use gw_wire::dialects::ClientDialect;
 use gw_wire::operation::Operation;
-use http::header::{CACHE_CONTROL, HeaderName};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use http_body::Body;
@@ -19,9 +19,10 @@ use http_body::Body;
 use crate::admission::Admission;
 use crate::client_dialect;
 use crate::cut::until_cut;
+use crate::gemini_url;
 use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
-use crate::response::{Content, ExtraHeaders, GatewayReply, HttpReply, spell_reset};
+use crate::response::{Content, ExtraHeaders, GatewayReply, HttpReply, JSON, spell_reset};
 use crate::router::Generation;
 use crate::session::session_of;
 use crate::upload::{self, BodySender, BoxError};
@@ -110,19 +111,10 @@ where
         session,
         cache_control: cache_control(&parts.headers),
         keepalive: state.settings.keepalive,
-        surface: ClientSurface {
-            dialect: client_dialect::of(parts),
-            is_plain: rare_header(&parts.headers, &PLAIN).is_some_and(|value| value == "true"),
-            forwarded: match generation {
-                // No upstream gets the own body of these requests.
-                Generation::Answer(Operation::Plain(_)) => Vec::new(),
-                Generation::Answer(Operation::Messages | Operation::Responses)
-                | Generation::CountTokens
-                | Generation::Compact => forwarded_headers(&parts.headers, client_dialect::of(parts)),
-            },
-        },
+        surface: surface_of(parts, generation),
         trace: record.trace.clone(),
     };
+    let is_array = context.surface.gemini.as_ref().is_some_and(|url| url.is_array);
     let engine = Arc::clone(&state.engine);
     // `host` boxes the future of the call. It is large, and every layer above would otherwise copy it.
     let calling = pin!(async {
@@ -136,6 +128,9 @@ where
             Generation::Answer(Operation::Responses) => {
                 cpu.host(async move { engine.responses(context, bytes).await }).await
             }
+            Generation::Answer(Operation::Gemini) => {
+                cpu.host(async move { engine.gemini(context, bytes).await }).await
+            }
             Generation::CountTokens => {
                 cpu.host(async move { engine.count_tokens(context, bytes).await }).await
             }
@@ -144,7 +139,30 @@ where
     });
     let reply = until_cut(&state, Some(&log), calling).await?;
     extra.extend(reply.headers);
-    Ok(answered(reply.body, record, extra))
+    let answer = answered(reply.body, record, extra);
+    if is_array {
+        extra.iter_mut().filter(|(name, _)| *name == CONTENT_TYPE).for_each(|(_, value)| *value = JSON);
+    }
+    Ok(answer)
+}
+
+/// The facts that differ between the APIs of clients.
+fn surface_of(parts: &Parts, generation: Generation) -> ClientSurface {
+    let dialect = client_dialect::of(parts);
+    let is_gemini = dialect == ClientDialect::Gemini;
+    ClientSurface {
+        dialect,
+        is_plain: rare_header(&parts.headers, &PLAIN).is_some_and(|value| value == "true"),
+        forwarded: match generation {
+            // No upstream gets the own body of these requests.
+            Generation::Answer(Operation::Plain(_) | Operation::Gemini) => Vec::new(),
+            _ if is_gemini => Vec::new(),
+            Generation::Answer(Operation::Messages | Operation::Responses)
+            | Generation::CountTokens
+            | Generation::Compact => forwarded_headers(&parts.headers, dialect),
+        },
+        gemini: if is_gemini { gemini_url::read(parts).map(Arc::new) } else { None },
+    }
 }
 
 /// The answer to a client. A call in the background takes the record of its request along.

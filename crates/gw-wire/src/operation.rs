@@ -10,6 +10,8 @@ pub enum Operation {
     Messages,
     /// OpenAI's Responses API.
     Responses,
+    /// Google's Gemini API.
+    Gemini,
 }
 
 /// An operation whose body needs no translation: a provider with OpenAI's dialect gets it with small edits.
@@ -233,10 +235,11 @@ impl PlainOperation {
 
 impl Operation {
     /// All operations, in the order of the documentation.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Plain(PlainOperation::Chat),
         Self::Responses,
         Self::Messages,
+        Self::Gemini,
         Self::Plain(PlainOperation::Completion),
         Self::Plain(PlainOperation::Embeddings),
         Self::Plain(PlainOperation::Rerank),
@@ -264,6 +267,17 @@ impl Operation {
                 id_prefix: "resp_",
                 has_hyphens_in_id: false,
                 prompt_members: &["input"],
+                ..CHAT
+            },
+            Self::Gemini => &OperationRow {
+                path: "/v1beta/models/{id}:generateContent",
+                name: "gemini",
+                surface: "gemini",
+                semantic_name: "generate_content",
+                id_prefix: "gen_",
+                has_hyphens_in_id: false,
+                prompt_members: &["contents"],
+                text_members: &["contents", "systemInstruction", "system_instruction", "content", "requests"],
                 ..CHAT
             },
         }

@@ -100,6 +100,7 @@ async fn the_interface_describes_itself() {
         "/v1/embeddings",
         "/v1/rerank",
         "/v1/moderations",
+        "/v1beta/models/{model_id}:generateContent",
         "/v1/models",
         "/v1/models/{model_id}",
         "/v1/models/compare",
