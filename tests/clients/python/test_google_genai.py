@@ -60,7 +60,9 @@ def client(url):
 
 @pytest.mark.parametrize("version", ["v1beta", "v1"])
 def test_an_answer_has_text_and_usage(url, version):
-    answer = connect(url, api_version=version).models.generate_content(model=MODEL, contents="Hello there")
+    # A client that nobody holds closes its connections.
+    client = connect(url, api_version=version)
+    answer = client.models.generate_content(model=MODEL, contents="Hello there")
     assert "Hello there" in answer.text
     assert answer.candidates[0].finish_reason == types.FinishReason.STOP
     usage = answer.usage_metadata
@@ -81,7 +83,8 @@ def test_a_stream_has_the_same_text(client):
 
 def test_an_asynchronous_stream(url):
     async def run():
-        stream = await connect(url).aio.models.generate_content_stream(model=MODEL, contents="Hello there")
+        client = connect(url)
+        stream = await client.aio.models.generate_content_stream(model=MODEL, contents="Hello there")
         return [chunk.text or "" async for chunk in stream]
 
     assert "Hello there" in "".join(asyncio.run(run()))
@@ -154,8 +157,9 @@ def test_tokens_vectors_and_models(client):
     ],
 )
 def test_errors_have_googles_names(url, key, model, code, status):
+    client = connect(url, key)
     with pytest.raises(errors.APIError) as failed:
-        connect(url, key).models.generate_content(model=model, contents="Hello")
+        client.models.generate_content(model=model, contents="Hello")
     assert (failed.value.code, failed.value.status) == (code, status)
 
 
