@@ -33,6 +33,7 @@ fn write(out: &mut Vec<u8>, status: u16, code: &str, message: &str, retry_second
 }
 
 /// An entry of `details`.
+#[derive(Clone, Copy)]
 enum ErrorDetail<'a> {
     Reason(&'a str),
     Retry(u64),

@@ -227,7 +227,7 @@ impl<'a> ModelContents<'a> {
             }
             if let Some(call) = members.call {
                 counts.call(&path)?;
-                self.call(&path.member("functionCall"), call, members.seals.call.take(), calls)?;
+                self.call(&path.member("functionCall"), call, members.seals.call.as_deref(), calls)?;
             }
             match members.media(&path)? {
                 Some(ChatContent::Image(source)) => {
@@ -271,7 +271,7 @@ impl<'a> ModelContents<'a> {
         &mut self,
         path: &Path<'_>,
         call: View<'a>,
-        signature: Option<String>,
+        signature: Option<&str>,
         calls: &mut WaitingCalls<'a>,
     ) -> Result<(), Invalid> {
         let [id, name, arguments] = members(path, call, ["id", "name", "args"])?;
@@ -283,7 +283,7 @@ impl<'a> ModelContents<'a> {
             Some(value) => return Err(wrong_type(&path.member("args"), "an object", value)),
         };
         self.close();
-        let id = calls.open(id, name.clone(), arguments, signature.as_deref());
+        let id = calls.open(id, name.clone(), arguments, signature);
         self.turn.add_call(id.into(), name, arguments);
         Ok(())
     }
