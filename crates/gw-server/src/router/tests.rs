@@ -259,6 +259,7 @@ fn an_id_with_slashes_ends_its_pattern() {
         match route.matching {
             Matching::Rest => assert_eq!(end, vec!["{id}"; ids].join("/"), "{}", route.pattern),
             Matching::Segment => assert_eq!(ids, 1, "{}", route.pattern),
+            Matching::ModelMethod(method) => assert_eq!(end, format!("{{id}}:{}", method.as_str())),
             Matching::Whole | Matching::EncodedName | Matching::Below => {
                 assert_eq!(ids, 0, "{}", route.pattern);
             }
