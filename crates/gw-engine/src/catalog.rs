@@ -7,6 +7,7 @@ mod codex_list;
 mod compare;
 mod date;
 mod entry;
+mod gemini_list;
 mod list;
 mod measured;
 mod messages_list;
@@ -183,6 +184,22 @@ impl Catalog {
     /// 404 if there is no such model, or the caller may not see it.
     pub fn retrieve_for_messages(&self, id: &str, visible: Visible<'_>) -> Result<Bytes> {
         messages_list::one(&self.index, id, visible)
+    }
+
+    /// The body of `GET /v1beta/models` in Google's shape. `query` is the raw query string.
+    ///
+    /// # Errors
+    /// 400 for a paging parameter out of range, or a token that names no entry.
+    pub fn list_for_gemini(&self, query: &str, visible: Visible<'_>) -> Result<Bytes> {
+        gemini_list::page(&self.index, query, visible)
+    }
+
+    /// The body of `GET /v1beta/models/{id}` in Google's shape. `id` is percent-decoded once.
+    ///
+    /// # Errors
+    /// 404 if there is no such model, or the caller may not see it.
+    pub fn retrieve_for_gemini(&self, id: &str, visible: Visible<'_>) -> Result<Bytes> {
+        gemini_list::one(&self.index, id, visible)
     }
 
     /// The body of `GET /v1/models/{id}`. `id` is percent-decoded once.

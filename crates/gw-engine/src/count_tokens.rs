@@ -1,10 +1,10 @@
-//! `POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`: the tokens of a prompt, without an answer.
+//! `POST /v1/messages/count_tokens`, `POST /v1/responses/input_tokens` and `countTokens` of the Gemini API: the tokens of a prompt, without an answer.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use gw_providers::adapter::CountCall;
-use gw_wire::dialects::{ClientDialect, messages, responses};
+use gw_wire::dialects::{ClientDialect, gemini, messages, responses};
 use gw_wire::json::{self, View};
 use http::{HeaderName, HeaderValue};
 
@@ -44,12 +44,15 @@ pub(crate) async fn count_tokens(services: &Services, client: RequestContext, bo
             let bounds = ConversationBounds { body_bytes: body.len(), limits };
             services.stored_responses.conversation(client.caller.key_id(), &wanted, bounds).await?
         }
-        ClientDialect::Messages | ClientDialect::OpenAi => StoredConversation::default(),
+        ClientDialect::Messages | ClientDialect::Gemini | ClientDialect::OpenAi => {
+            StoredConversation::default()
+        }
     };
     let prepare = || {
         let limits = &snapshot.request_limits;
         let request = match dialect {
             ClientDialect::Responses => parse_count(body.clone(), limits, &earlier)?,
+            ClientDialect::Gemini => crate::gemini::parse_count(body.clone(), &client.surface, limits)?,
             ClientDialect::Messages | ClientDialect::OpenAi => {
                 let state = &snapshot.state;
                 crate::messages::parse_count(body.clone(), &client.surface, limits, state, &client.caller)?
@@ -69,6 +72,7 @@ pub(crate) async fn count_tokens(services: &Services, client: RequestContext, bo
     let tokens = counted.unwrap_or_else(estimate);
     let body = match dialect {
         ClientDialect::Responses => responses::documents::input_tokens(tokens),
+        ClientDialect::Gemini => gemini::count_tokens_body(tokens),
         ClientDialect::Messages | ClientDialect::OpenAi => messages::count_tokens_body(tokens),
     };
     let headers = vec![(TOKEN_COUNT, HeaderValue::from_static(how))];

@@ -2,6 +2,7 @@
 
 mod callers;
 mod configuration;
+mod model_lists;
 mod passthrough;
 mod prices;
 
@@ -43,7 +44,7 @@ use crate::services::Services;
 use crate::settings::EngineSettings;
 use crate::shared_pool::SharedPool;
 use crate::stored_responses::{BackgroundResponses, StoredResponses};
-use crate::{compaction, count_tokens, limit_error, messages, pipeline};
+use crate::{compaction, count_tokens, gemini, limit_error, messages, pipeline};
 
 /// The stored state and the services that the engine starts with.
 #[derive(Debug)]
@@ -282,7 +283,15 @@ impl Engine {
         messages::create(&self.services, context, body).await
     }
 
-    /// `POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`.
+    /// The methods of a model in the Gemini API, but for `countTokens`.
+    ///
+    /// # Errors
+    /// As [`Engine::chat`].
+    pub async fn gemini(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
+        gemini::create(&self.services, context, body).await
+    }
+
+    /// `POST /v1/messages/count_tokens`, `POST /v1/responses/input_tokens` and `countTokens` of the Gemini API.
     ///
     /// # Errors
     /// The refusals that the request itself would get before any upstream is called.
@@ -309,46 +318,6 @@ impl Engine {
         body: Bytes,
     ) -> Result<Reply> {
         pipeline::run(&self.services, operation, context, body).await
-    }
-
-    /// `GET /v1/models` with its raw query string.
-    ///
-    /// # Errors
-    /// 400 for a bad paging parameter.
-    pub fn list_models(&self, caller: &Caller, query: &str) -> Result<Bytes> {
-        self.snapshot().catalog.list(query, visible(caller, &|model| caller.may_use(model)))
-    }
-
-    /// `GET /v1/models` with its raw query string, in Anthropic's shape.
-    ///
-    /// # Errors
-    /// 400 for a bad paging parameter.
-    pub fn list_models_for_messages(&self, caller: &Caller, query: &str) -> Result<Bytes> {
-        self.snapshot().catalog.list_for_messages(query, visible(caller, &|model| caller.may_use(model)))
-    }
-
-    /// `GET /v1/models/{id}` in Anthropic's shape, the id percent-decoded once.
-    ///
-    /// # Errors
-    /// `model_not_found`.
-    pub fn model_for_messages(&self, caller: &Caller, id: &str) -> Result<Bytes> {
-        self.snapshot().catalog.retrieve_for_messages(id, visible(caller, &|model| caller.may_use(model)))
-    }
-
-    /// `GET /v1/models/{id}`, the id percent-decoded once.
-    ///
-    /// # Errors
-    /// `model_not_found`.
-    pub fn model(&self, caller: &Caller, id: &str) -> Result<Bytes> {
-        self.snapshot().catalog.retrieve(id, visible(caller, &|model| caller.may_use(model)))
-    }
-
-    /// `GET /v1/models/compare` with its raw query string.
-    ///
-    /// # Errors
-    /// 400 for an unknown parameter or model.
-    pub fn compare(&self, caller: &Caller, query: &str) -> Result<Bytes> {
-        self.snapshot().catalog.compare(query, visible(caller, &|model| caller.may_use(model)))
     }
 
     /// Exchanges open circuits with the other replicas. False if there is no shared store.

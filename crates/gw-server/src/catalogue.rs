@@ -4,6 +4,7 @@ use std::hash::{DefaultHasher, Hasher};
 
 use gw_engine::Caller;
 use gw_engine::error::{Error, Kind, Result};
+use gw_wire::dialects::ClientDialect;
 use http::HeaderValue;
 use http::header::ETAG;
 
@@ -18,14 +19,20 @@ pub(crate) struct CatalogueCall<'a> {
     pub(crate) query: &'a str,
     /// The decoded `{id}`. None: the URL has no id, or its id is not valid percent-encoded UTF-8.
     pub(crate) id: Option<&'a str>,
-    /// The client speaks Anthropic's API.
-    pub(crate) is_for_messages: bool,
+    /// The dialect of the client.
+    pub(crate) dialect: ClientDialect,
 }
 
 /// `GET /v1/models`.
 pub(crate) fn list(state: &ServerState, call: CatalogueCall<'_>) -> Result<GatewayReply> {
-    if call.is_for_messages {
-        return state.engine.list_models_for_messages(call.caller, call.query).map(HttpReply::json);
+    match call.dialect {
+        ClientDialect::Messages => {
+            return state.engine.list_models_for_messages(call.caller, call.query).map(HttpReply::json);
+        }
+        ClientDialect::Gemini => {
+            return state.engine.list_models_for_gemini(call.caller, call.query).map(HttpReply::json);
+        }
+        ClientDialect::OpenAi | ClientDialect::Responses => {}
     }
     let body = state.engine.list_models(call.caller, call.query)?;
     let is_for_codex = call.query.split('&').any(|pair| pair.starts_with("client_version="));
@@ -51,8 +58,10 @@ pub(crate) fn compare(state: &ServerState, call: CatalogueCall<'_>) -> Result<Ga
 pub(crate) fn model(state: &ServerState, call: CatalogueCall<'_>) -> Result<GatewayReply> {
     let message = "The model does not exist: its id is not valid percent-encoded UTF-8.";
     let id = call.id.ok_or_else(|| Error::new(Kind::ModelNotFound, message))?;
-    if call.is_for_messages {
-        return state.engine.model_for_messages(call.caller, id).map(HttpReply::json);
-    }
-    state.engine.model(call.caller, id).map(HttpReply::json)
+    let body = match call.dialect {
+        ClientDialect::Messages => state.engine.model_for_messages(call.caller, id),
+        ClientDialect::Gemini => state.engine.model_for_gemini(call.caller, id),
+        ClientDialect::OpenAi | ClientDialect::Responses => state.engine.model(call.caller, id),
+    };
+    body.map(HttpReply::json)
 }

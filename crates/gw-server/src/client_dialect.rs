@@ -4,17 +4,24 @@ use gw_wire::dialects::ClientDialect;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 
+use crate::gemini_url::{self, has_google_key};
+
 /// The status of overload in the Messages API.
 pub(crate) const OVERLOADED: u16 = 529;
 
 /// Clients of Anthropic's API send it with every request.
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
-/// The dialect of a request: its URL tells it. Only the model catalogue has one URL for two dialects.
+/// The dialect of a request: its URL tells it. Only the model catalogue has one URL for three dialects.
 pub(crate) fn of(parts: &Parts) -> ClientDialect {
     let path = parts.uri.path();
-    if is_below(path, "/v1/models") && speaks_anthropic(&parts.headers) {
-        return ClientDialect::Messages;
+    if is_below(path, "/v1/models") {
+        if speaks_anthropic(&parts.headers) {
+            return ClientDialect::Messages;
+        }
+        if has_google_key(&parts.headers) {
+            return ClientDialect::Gemini;
+        }
     }
     of_path(path)
 }
@@ -25,6 +32,8 @@ pub(crate) fn of_path(path: &str) -> ClientDialect {
         ClientDialect::Messages
     } else if is_below(path, "/v1/responses") {
         ClientDialect::Responses
+    } else if is_below(path, "/v1beta") || gemini_url::split(path).is_some() {
+        ClientDialect::Gemini
     } else {
         ClientDialect::OpenAi
     }
@@ -66,6 +75,13 @@ mod tests {
             ("/v1/models", Some("2023-06-01"), ClientDialect::Messages),
             ("/v1/models/a/b", Some("2023-06-01"), ClientDialect::Messages),
             ("/v1/chat/completions", Some("2023-06-01"), ClientDialect::OpenAi),
+            ("/v1beta", None, ClientDialect::Gemini),
+            ("/v1beta/models/a/b", None, ClientDialect::Gemini),
+            ("/v1beta/x", None, ClientDialect::Gemini),
+            ("/v1betas", None, ClientDialect::OpenAi),
+            ("/v1/models/a/b:generateContent", None, ClientDialect::Gemini),
+            ("/v1/models/a/b:predict", None, ClientDialect::OpenAi),
+            ("/v1/tunedModels/a:countTokens", None, ClientDialect::Gemini),
         ] {
             assert_eq!(dialect(path, version), expected, "{path} {version:?}");
         }

@@ -13,7 +13,7 @@ use gw_engine::{
 };
 use gw_wire::dialects::ClientDialect;
 use gw_wire::operation::Operation;
-use http::header::{CACHE_CONTROL, HeaderName};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use http_body::Body;
@@ -22,9 +22,10 @@ use crate::admission::Admission;
 use crate::attribution::names_of;
 use crate::client_dialect;
 use crate::cut::until_cut;
+use crate::gemini_url;
 use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
-use crate::response::{Content, ExtraHeaders, GatewayReply, HttpReply, spell_reset};
+use crate::response::{Content, ExtraHeaders, GatewayReply, HttpReply, JSON, spell_reset};
 use crate::router::Generation;
 use crate::session::session_of;
 use crate::upload::{self, BodySender, BoxError};
@@ -128,13 +129,10 @@ where
         dry_run: wishes.dry_run.clone(),
         cache_control: cache_control(&parts.headers),
         keepalive: state.settings.keepalive,
-        surface: ClientSurface {
-            dialect: client_dialect::of(parts),
-            is_plain: wishes.is_plain,
-            forwarded: forwarded_headers(&parts.headers, client_dialect::of(parts), generation),
-        },
+        surface: surface_of(parts, generation, wishes.is_plain),
         trace: record.trace.clone(),
     };
+    let is_array = context.surface.gemini.as_ref().is_some_and(|url| url.is_array);
     let calling = pin!(call(Arc::clone(&state.engine), &cpu, generation, context, bytes));
     let reply = until_cut(&state, Some(&log), calling).await;
     if let Some(report) = wishes.dry_run.and_then(|dry_run| dry_run.take()) {
@@ -142,7 +140,27 @@ where
     }
     let reply = reply?;
     extra.extend(reply.headers);
-    Ok(answered(reply.body, record, extra))
+    let answer = answered(reply.body, record, extra);
+    if is_array {
+        extra.iter_mut().filter(|(name, _)| *name == CONTENT_TYPE).for_each(|(_, value)| *value = JSON);
+    }
+    Ok(answer)
+}
+
+/// The facts that differ between the APIs of clients.
+fn surface_of(parts: &Parts, generation: Generation, is_plain: bool) -> ClientSurface {
+    let dialect = client_dialect::of(parts);
+    let is_gemini = dialect == ClientDialect::Gemini;
+    ClientSurface {
+        dialect,
+        is_plain,
+        forwarded: if is_gemini {
+            Vec::new()
+        } else {
+            forwarded_headers(&parts.headers, dialect, generation)
+        },
+        gemini: if is_gemini { gemini_url::read(parts).map(Arc::new) } else { None },
+    }
 }
 
 /// What a client asks for beside its request. A count of tokens generates nothing, so it has no dry run.
@@ -171,6 +189,9 @@ async fn call(
         }
         Generation::Answer(Operation::Responses) => {
             cpu.host(async move { engine.responses(context, bytes).await }).await
+        }
+        Generation::Answer(Operation::Gemini) => {
+            cpu.host(async move { engine.gemini(context, bytes).await }).await
         }
         // The routes of the configuration have an endpoint of their own.
         Generation::Answer(Operation::Passthrough) => Err(Error::internal()),

@@ -29,6 +29,7 @@ use crate::configuration;
 use crate::cors::Audience;
 use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
+use crate::gemini_url;
 use crate::generate::{generate, rare_header};
 use crate::listener::Listener;
 use crate::live_tail;
@@ -294,8 +295,8 @@ where
         (Endpoint::Catalogue(ask), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
             let query = parts.uri.query().unwrap_or("");
-            let is_for_messages = client_dialect::speaks_anthropic(&parts.headers);
-            ask(&state, CatalogueCall { caller: &caller, query, id: found.id.as_deref(), is_for_messages })
+            let dialect = client_dialect::of(parts);
+            ask(&state, CatalogueCall { caller: &caller, query, id: found.id.as_deref(), dialect })
         }
         (Endpoint::Generate(generation), Some(caller)) => {
             record.in_flight = Some(state.take_in_flight());
@@ -418,7 +419,12 @@ async fn authenticate(
     route: &Route,
     record: &mut RequestRecord,
 ) -> Result<Caller> {
-    let has_key = [AUTHORIZATION, API_KEY].iter().any(|name| parts.headers.contains_key(name));
+    let google_keys = match client_dialect::of(parts) {
+        ClientDialect::Gemini => gemini_url::keys(parts),
+        ClientDialect::OpenAi | ClientDialect::Responses | ClientDialect::Messages => Vec::new(),
+    };
+    let has_key = !google_keys.is_empty()
+        || [AUTHORIZATION, API_KEY].iter().any(|name| parts.headers.contains_key(name));
     // A session may use everything that a console shows. Stored responses are for programs.
     let session = if !has_key && !matches!(route.endpoint(), Endpoint::StoredResponse(_)) {
         Box::pin(sign_in::caller_of_session(state, parts, record.client.ip())).await?
@@ -430,7 +436,7 @@ async fn authenticate(
         Some(caller) => caller,
         None => state
             .engine
-            .identify(values(AUTHORIZATION), values(API_KEY))
+            .identify(values(AUTHORIZATION), values(API_KEY).chain(google_keys.iter().map(|key| &**key)))
             .map_err(|error| state.count_bad_key(error, record.client.ip()))?,
     };
     record.key = Some(Arc::clone(caller.key_name()));

@@ -25,6 +25,7 @@ mod event_source;
 mod exposition;
 mod forward;
 mod frame_clock;
+mod gemini_url;
 mod generate;
 mod gunzip;
 mod handler;

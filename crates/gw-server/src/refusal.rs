@@ -39,6 +39,7 @@ pub(crate) struct PreparedRefusal {
     openai: PreparedAnswer,
     responses: PreparedAnswer,
     messages: PreparedAnswer,
+    gemini: PreparedAnswer,
 }
 
 /// Stands for the request id while an answer is rendered. It has the id's length, which `content-length` counts.
@@ -92,6 +93,7 @@ impl PreparedRefusal {
             openai: PreparedAnswer::new(error, cors, ClientDialect::OpenAi)?,
             responses: PreparedAnswer::new(error, cors, ClientDialect::Responses)?,
             messages: PreparedAnswer::new(error, cors, ClientDialect::Messages)?,
+            gemini: PreparedAnswer::new(error, cors, ClientDialect::Gemini)?,
         })
     }
 
@@ -100,6 +102,7 @@ impl PreparedRefusal {
             ClientDialect::OpenAi => self.openai.with_id(request_id),
             ClientDialect::Responses => self.responses.with_id(request_id),
             ClientDialect::Messages => self.messages.with_id(request_id),
+            ClientDialect::Gemini => self.gemini.with_id(request_id),
         }
     }
 
@@ -140,6 +143,7 @@ mod tests {
             (ClientDialect::OpenAi, "HTTP/1.1 503 Service Unavailable", "x-request-id"),
             (ClientDialect::Responses, "HTTP/1.1 503 Service Unavailable", "x-request-id"),
             (ClientDialect::Messages, "HTTP/1.1 529 Overloaded", "request-id"),
+            (ClientDialect::Gemini, "HTTP/1.1 503 Service Unavailable", "x-request-id"),
         ] {
             let answer = written(dialect);
             let (line, found, body) = parts(&answer, id_header);
@@ -153,6 +157,7 @@ mod tests {
             (&messages["error"]["type"], &messages["request_id"]),
             (&"overloaded_error".into(), &(*id).into())
         );
+        assert_eq!(body(ClientDialect::Gemini)["error"]["status"], "UNAVAILABLE");
         assert_eq!(body(ClientDialect::Responses)["error"]["param"], "");
         assert_eq!(body(ClientDialect::OpenAi)["error"].as_object().unwrap().len(), 3);
     }

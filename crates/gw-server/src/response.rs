@@ -6,7 +6,7 @@ use bytes::Bytes;
 use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind, Retry};
 use gw_engine::passthrough::RelayedBody;
-use gw_wire::dialects::{ClientDialect, messages, responses};
+use gw_wire::dialects::{ClientDialect, gemini, messages, responses};
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER, UPGRADE,
     WWW_AUTHENTICATE,
@@ -130,6 +130,10 @@ impl<S> HttpReply<S> {
             ClientDialect::OpenAi => (status, error.body()),
             ClientDialect::Messages => {
                 messages::errors::error_body(status, kind, error.code(), &error.message, request_id)
+            }
+            ClientDialect::Gemini => {
+                let seconds = retry_seconds(error);
+                (status, gemini::errors::error_body(status, error.code(), &error.message, seconds))
             }
             ClientDialect::Responses => {
                 (status, responses::errors::error_body(&error.message, kind, error.code()))

@@ -6,6 +6,7 @@ use gw_admin::{AdminRequest, DiagnosticsRequest};
 use gw_engine::error::Result;
 use gw_engine::passthrough_routes::PassthroughMatch;
 use gw_engine::settings::Role;
+use gw_wire::dialects::gemini::GeminiMethod;
 use gw_wire::operation::{Operation, PlainOperation};
 use gw_wire::percent::decode;
 use http::Method;
@@ -14,6 +15,7 @@ use http::request::Parts;
 use crate::admin::{self, AdminCall};
 use crate::catalogue::{self, CatalogueCall};
 use crate::cors::Audience;
+use crate::gemini_url;
 use crate::listener::Listener;
 use crate::metrics::RouteLabel;
 use crate::ops;
@@ -80,6 +82,9 @@ enum Matching {
     Rest,
     /// The path is the URL before `/*`, or a URL below it.
     Below,
+    /// The path has a model, which may contain slashes, and this method behind a colon. Google's API has several beginnings
+    /// of such a path.
+    ModelMethod(GeminiMethod),
 }
 
 /// The code that answers a URL.
@@ -139,7 +144,7 @@ pub(crate) enum Management {
 pub(crate) enum Generation {
     /// An answer.
     Answer(Operation),
-    /// `POST /v1/messages/count_tokens` and `POST /v1/responses/input_tokens`.
+    /// `POST /v1/messages/count_tokens`, `POST /v1/responses/input_tokens` and `countTokens` of the Gemini API.
     CountTokens,
     /// `POST /v1/responses/compact`.
     Compact,
@@ -181,6 +186,19 @@ const fn route(
         }
     }
     Route { pattern, methods, guard, matching, variable_part, endpoint }
+}
+
+/// The row of a method of a model in the Gemini API.
+const fn gemini_route(method: GeminiMethod, generation: Generation) -> Route {
+    let pattern = match method {
+        GeminiMethod::Generate => Operation::Gemini.row().path,
+        GeminiMethod::Stream => "/v1beta/models/{id}:streamGenerateContent",
+        GeminiMethod::CountTokens => "/v1beta/models/{id}:countTokens",
+        GeminiMethod::Embed => "/v1beta/models/{id}:embedContent",
+        GeminiMethod::BatchEmbed => "/v1beta/models/{id}:batchEmbedContents",
+    };
+    let row = route(pattern, POST, Guard::Key, Endpoint::Generate(generation));
+    Route { matching: Matching::ModelMethod(method), ..row }
 }
 
 const UNKNOWN: Route = route("unknown", None, Guard::Open, Endpoint::NotFound);
@@ -227,6 +245,14 @@ const OTHERS: &[Route] = &{
         route("/v1/responses/{id}", GET_DELETE, Key, StoredResponse(StoredResponseAction::Object)),
         route("/v1/responses/{id}/cancel", POST, Key, StoredResponse(StoredResponseAction::Cancel)),
         route("/v1/responses/{id}/input_items", GET, Key, StoredResponse(StoredResponseAction::InputItems)),
+        gemini_route(GeminiMethod::Generate, Generation::Answer(Operation::Gemini)),
+        gemini_route(GeminiMethod::Stream, Generation::Answer(Operation::Gemini)),
+        gemini_route(GeminiMethod::CountTokens, Generation::CountTokens),
+        gemini_route(GeminiMethod::Embed, Generation::Answer(Operation::Gemini)),
+        gemini_route(GeminiMethod::BatchEmbed, Generation::Answer(Operation::Gemini)),
+        route("/v1beta/models", GET, Key, Catalogue(catalogue::list)),
+        route("/v1beta/models/{id}", GET, Key, Catalogue(catalogue::model)).rest_is_id(),
+        route("/v1beta/*", None, Key, NotFound),
         route("/v1/models", GET, Key, Catalogue(catalogue::list)),
         route("/v1/models/compare", GET, Key, Catalogue(catalogue::compare)).encoded_name(),
         route("/v1/models/{id}", GET, Key, Catalogue(catalogue::model)).rest_is_id(),
@@ -386,7 +412,7 @@ impl Route {
     }
 
     fn is_api(&self) -> bool {
-        self.pattern.starts_with("/v1/")
+        self.pattern.starts_with("/v1/") || self.pattern.starts_with("/v1beta/")
     }
 
     fn is_served_by(&self, listener: Listener) -> bool {
@@ -414,6 +440,9 @@ impl Route {
                 let (rest, ids) = self.variable_part(path)?;
                 let slashes = |text: &str| text.matches('/').count();
                 (slashes(rest) >= slashes(ids)).then(|| decode(rest))
+            }
+            Matching::ModelMethod(method) => {
+                gemini_url::split(path).filter(|(_, given)| *given == method).map(|(model, _)| Some(model))
             }
             Matching::Below => {
                 let below = path.strip_prefix(self.pattern.strip_suffix("/*")?)?;

@@ -46,11 +46,15 @@ impl Response {
         }
     }
 
-    /// `error.code`, or "" when there is no error.
+    /// `error.code`, or "" when there is no error. Errors of Google's API have it as the reason of the first detail.
     #[must_use]
     pub fn code(&self) -> String {
         let body: Value = serde_json::from_slice(&self.body).unwrap_or_default();
-        body["error"]["code"].as_str().unwrap_or_default().to_owned()
+        let error = &body["error"];
+        match error["details"][0]["reason"].as_str() {
+            Some(reason) => reason.to_ascii_lowercase(),
+            None => error["code"].as_str().unwrap_or_default().to_owned(),
+        }
     }
 
     /// `error.message`, or "".

@@ -3,6 +3,7 @@
 //! chat's.
 
 pub(crate) mod client_dialect;
+pub mod gemini;
 pub mod images;
 pub mod messages;
 mod past_order;

@@ -12,6 +12,8 @@ pub enum Operation {
     Responses,
     /// A request on a pass-through route, which goes upstream as the client wrote it.
     Passthrough,
+    /// Google's Gemini API.
+    Gemini,
 }
 
 /// An operation whose body needs no translation: a provider with OpenAI's dialect gets it with small edits.
@@ -278,10 +280,11 @@ impl PlainOperation {
 
 impl Operation {
     /// All operations, in the order of the documentation.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Plain(PlainOperation::Chat),
         Self::Responses,
         Self::Messages,
+        Self::Gemini,
         Self::Plain(PlainOperation::Completion),
         Self::Plain(PlainOperation::Embeddings),
         Self::Plain(PlainOperation::Rerank),
@@ -321,6 +324,17 @@ impl Operation {
                 semantic_name: "passthrough",
                 id_prefix: "",
                 prompt_members: &[],
+                ..CHAT
+            },
+            Self::Gemini => &OperationRow {
+                path: "/v1beta/models/{id}:generateContent",
+                name: "gemini",
+                surface: "gemini",
+                semantic_name: "generate_content",
+                id_prefix: "gen_",
+                has_hyphens_in_id: false,
+                prompt_members: &["contents"],
+                text_members: &["contents", "systemInstruction", "system_instruction", "content", "requests"],
                 ..CHAT
             },
         }

@@ -285,3 +285,6 @@ function run(program, args, timeout, options) {
     child.once("close", (status, signal) => resolve({ status, signal, ...said }));
   });
 }
+
+/** The program of Gemini CLI. */
+export const gemini = () => packaged("@google/gemini-cli", "bundle", "gemini.js");

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use gw_wire::attribution::Attribution;
 use gw_wire::dialects::ClientDialect;
+use gw_wire::dialects::gemini::GeminiMethod;
 use gw_wire::money::Money;
 use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
@@ -73,12 +74,25 @@ pub struct ClientSurface {
     pub is_plain: bool,
     /// Headers for an upstream that speaks the client's dialect (`anthropic-beta`, …).
     pub forwarded: Vec<(HeaderName, HeaderValue)>,
+    /// The facts in the URL of a Gemini request; None for all others.
+    pub gemini: Option<Arc<GeminiUrl>>,
+}
+
+/// The facts about a Gemini request that stand in its URL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GeminiUrl {
+    /// The name of the model.
+    pub model: String,
+    /// The method of the model.
+    pub method: GeminiMethod,
+    /// The client wants a stream as a JSON array, and not as server-sent events (`alt=sse`).
+    pub is_array: bool,
 }
 
 impl Default for ClientSurface {
     /// OpenAI's dialect with the gateway's members.
     fn default() -> Self {
-        Self { dialect: ClientDialect::OpenAi, is_plain: false, forwarded: Vec::new() }
+        Self { dialect: ClientDialect::OpenAi, is_plain: false, forwarded: Vec::new(), gemini: None }
     }
 }
 

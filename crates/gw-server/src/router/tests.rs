@@ -27,6 +27,19 @@ fn paths_lead_to_their_rows() {
         ("/score", "/v1/score", None),
         ("/v1/moderations", "/v1/moderations", None),
         ("/v1/images/generations", "/v1/images/generations", None),
+        (
+            "/v1beta/models/acme/fast:generateContent",
+            "/v1beta/models/{id}:generateContent",
+            Some("acme/fast"),
+        ),
+        ("/v1/models/fast:streamGenerateContent/", "/v1beta/models/{id}:streamGenerateContent", Some("fast")),
+        ("/v1beta/tunedModels/a%2Fb%3AcountTokens", "/v1beta/models/{id}:countTokens", Some("a/b")),
+        ("/v1beta/models/models/x:embedContent", "/v1beta/models/{id}:embedContent", Some("x")),
+        ("/v1beta/models/x:8b:batchEmbedContents", "/v1beta/models/{id}:batchEmbedContents", Some("x:8b")),
+        ("/v1beta/models/x:predict", "/v1beta/models/{id}", Some("x:predict")),
+        ("/v1beta/models/", "/v1beta/models", None),
+        ("/v1beta/tunedModels/x", "/v1beta/*", None),
+        ("/v1beta", "/v1beta/*", None),
         ("/v2/rerank", "/v1/rerank", None),
         ("/v2/rerank/x", "unknown", None),
         ("/v1/models", "/v1/models", None),
@@ -128,6 +141,7 @@ fn two_listeners_share_only_the_probes() {
         ("/v1/models", "/v1/models", "unknown"),
         ("/v1/nothing", "/v1/*", "unknown"),
         ("/rerank", "/v1/rerank", "unknown"),
+        ("/v1beta/models", "/v1beta/models", "unknown"),
         ("/", "/", "/"),
         ("/healthz", "/healthz", "/healthz"),
         ("/health", "/healthz", "/healthz"),
@@ -251,6 +265,7 @@ fn an_id_with_slashes_ends_its_pattern() {
         match route.matching {
             Matching::Rest => assert_eq!(end, vec!["{id}"; ids].join("/"), "{}", route.pattern),
             Matching::Segment => assert_eq!(ids, 1, "{}", route.pattern),
+            Matching::ModelMethod(method) => assert_eq!(end, format!("{{id}}:{}", method.as_str())),
             Matching::Whole | Matching::EncodedName | Matching::Below => {
                 assert_eq!(ids, 0, "{}", route.pattern);
             }

@@ -9,4 +9,6 @@ pub enum ClientDialect {
     Responses,
     /// Anthropic's Messages API.
     Messages,
+    /// Google's Gemini API.
+    Gemini,
 }

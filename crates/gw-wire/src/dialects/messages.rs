@@ -4,18 +4,18 @@
 //! The facts about the wire come from the types of anthropic-sdk-python and the API's documentation at
 //! platform.claude.com, both read in November 2026.
 
-mod blocks;
+pub(super) mod blocks;
 mod context;
 pub mod errors;
-mod extras;
+pub(super) mod extras;
 mod faults;
 mod form;
 mod frame;
 pub mod models;
 pub mod native;
 pub mod overflow;
-mod request;
-mod response;
+pub(super) mod request;
+pub(super) mod response;
 mod stops;
 mod stream;
 mod usage;

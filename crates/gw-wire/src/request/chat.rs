@@ -165,8 +165,11 @@ impl ChatRequest {
     #[must_use]
     pub fn with_client(self, client: ClientRequest) -> Self {
         let forwarded = match client.native.dialect {
-            ClientDialect::OpenAi => ForwardedPrompt::default(),
-            _ => ForwardedPrompt::of(&client.native.bytes, &self.extras),
+            // No upstream gets the own body of a Gemini request.
+            ClientDialect::OpenAi | ClientDialect::Gemini => ForwardedPrompt::default(),
+            ClientDialect::Messages | ClientDialect::Responses => {
+                ForwardedPrompt::of(&client.native.bytes, &self.extras)
+            }
         };
         Self { client: Some(Box::new(client)), forwarded, ..self }
     }

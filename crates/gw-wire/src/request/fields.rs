@@ -189,7 +189,7 @@ pub fn integer(path: &Path<'_>, value: View<'_>, range: &RangeInclusive<i64>) ->
 }
 
 /// Reads any number. A number too large for a float is infinite and so out of every range.
-pub(super) fn number(path: &Path<'_>, value: View<'_>, range: &RangeInclusive<f64>) -> Result<f64, Invalid> {
+pub(crate) fn number(path: &Path<'_>, value: View<'_>, range: &RangeInclusive<f64>) -> Result<f64, Invalid> {
     let parsed = match value.kind() {
         Kind::Integer | Kind::Decimal => value.text().parse::<f64>().ok(),
         _ => None,

@@ -73,7 +73,7 @@ pub(super) fn body_too_large(what: &str, max: usize, setting: &str) -> Invalid {
 }
 
 /// Refuses a list, or several lists together, with too many entries; `got` entries have been counted.
-pub(super) fn too_many(path: &Path<'_>, what: &str, max: usize, got: usize, setting: &str) -> Invalid {
+pub(crate) fn too_many(path: &Path<'_>, what: &str, max: usize, got: usize, setting: &str) -> Invalid {
     let message = format!(
         "Invalid '{path}': too many {what}. Expected at most {max} in one request (setting '{SETTINGS}.{setting}'), \
          but got at least {got} instead."

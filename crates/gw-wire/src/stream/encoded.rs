@@ -22,7 +22,6 @@ impl Normaliser {
                 {
                     state.finish = Some(*reason);
                 }
-                return;
             }
             Event::Text { choice, text, logprobs } => {
                 if text.is_empty() && logprobs.is_none() || !self.register(*choice) {
@@ -51,13 +50,13 @@ impl Normaliser {
         }
     }
 
-    /// Notes that a choice has content. These dialects have one choice.
+    /// Notes that a choice has content. Most of these dialects have one choice, and ask for no others.
     fn register(&mut self, choice: u32) -> bool {
-        if choice >= self.opening.choices.min(1) {
+        if choice >= self.opening.choices {
             return self.refuse_choice();
         }
         self.has_content = true;
-        if self.choices.is_empty() {
+        while self.choices.len() <= choice as usize {
             self.choices.push(ChoiceState::default());
         }
         true

@@ -11,6 +11,7 @@ mod errors;
 mod every_dialect;
 mod fold;
 mod further_readings;
+mod gemini;
 mod hosted_tools;
 mod inner_work;
 mod many_tools;

@@ -104,8 +104,9 @@ impl OpenAi {
         if !rules.stop {
             unsupported.push("stop");
         }
-        // A client of the Messages API means Anthropic's parameter. OpenAI and others refuse it.
-        if request.client.as_ref().is_some_and(|client| client.form.dialect() == ClientDialect::Messages) {
+        // A client of these APIs means a parameter of Anthropic or Google. OpenAI and others refuse it.
+        let has_top_k = [ClientDialect::Messages, ClientDialect::Gemini];
+        if request.client.as_ref().is_some_and(|client| has_top_k.contains(&client.form.dialect())) {
             unsupported.push("top_k");
         }
         let effort = wanted.sent.filter(|_| wanted.is_changed);

@@ -17,10 +17,10 @@ use crate::json::View;
 use crate::reply::Finish;
 use crate::stream::MAX_TOOL_CALLS;
 
-pub(super) use self::arguments::input_object;
+pub(in crate::dialects) use self::arguments::input_object;
 
 /// Writes blocks. Each block begins with a `start_` call and ends with `stop`.
-pub(super) trait BlockWriter {
+pub(in crate::dialects) trait BlockWriter {
     /// Begins a thinking block.
     fn start_thinking(&mut self);
     /// Appends thinking.
@@ -47,7 +47,7 @@ pub(super) trait BlockWriter {
 
 /// A piece of an answer.
 #[derive(Clone, Debug)]
-pub(super) enum AnswerPiece<'a> {
+pub(in crate::dialects) enum AnswerPiece<'a> {
     Text(Cow<'a, str>),
     Refusal(Cow<'a, str>),
     Thinking(Cow<'a, str>),
@@ -95,7 +95,7 @@ const MAX_EXPLANATION_BYTES: usize = 4096;
 
 /// The state of an answer's blocks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct AnswerBlocks {
+pub(in crate::dialects) struct AnswerBlocks {
     open: OpenBlock,
     thinking: ThinkingDisplay,
     cutter: Option<StopCutter>,
@@ -108,7 +108,7 @@ pub(super) struct AnswerBlocks {
 
 impl AnswerBlocks {
     /// The blocks of an answer to this request.
-    pub(super) fn new(context: &MessagesContext) -> Self {
+    pub(in crate::dialects) fn new(context: &MessagesContext) -> Self {
         Self { thinking: context.thinking, cutter: StopCutter::new(&context.extra_stops), ..Self::default() }
     }
 
@@ -118,7 +118,7 @@ impl AnswerBlocks {
     }
 
     /// Number of calls so far.
-    pub(super) fn calls(&self) -> usize {
+    pub(in crate::dialects) fn calls(&self) -> usize {
         self.calls
     }
 
@@ -140,13 +140,13 @@ impl AnswerBlocks {
     }
 
     /// The stop sequence that ended the answer: the one at which it was cut, or else the one that the upstream reports.
-    pub(super) fn ending_sequence(&self, finish: Option<Finish>) -> Option<&str> {
+    pub(in crate::dialects) fn ending_sequence(&self, finish: Option<Finish>) -> Option<&str> {
         let is_stopped = finish == Some(Finish::Stop) && self.calls == 0;
         self.stop_sequence().or(self.reported_stop.as_deref().filter(|_| is_stopped))
     }
 
     /// Bytes that are kept until later.
-    pub(super) fn held_bytes(&self) -> usize {
+    pub(in crate::dialects) fn held_bytes(&self) -> usize {
         let open = match &self.open {
             OpenBlock::Call { arguments, .. } => arguments.held_bytes(),
             _ => 0,
@@ -155,7 +155,7 @@ impl AnswerBlocks {
     }
 
     /// Appends text: the usual piece.
-    pub(super) fn text(&mut self, text: &str, writer: &mut impl BlockWriter) {
+    pub(in crate::dialects) fn text(&mut self, text: &str, writer: &mut impl BlockWriter) {
         if matches!(self.open, OpenBlock::Text) && self.cutter.is_none() {
             return writer.text(text);
         }
@@ -163,7 +163,7 @@ impl AnswerBlocks {
     }
 
     /// Takes one piece.
-    pub(super) fn take(&mut self, piece: AnswerPiece<'_>, writer: &mut impl BlockWriter) {
+    pub(in crate::dialects) fn take(&mut self, piece: AnswerPiece<'_>, writer: &mut impl BlockWriter) {
         if self.stop_sequence().is_some() {
             return;
         }
@@ -183,7 +183,7 @@ impl AnswerBlocks {
     }
 
     /// Writes all pieces that wait, and ends the open block.
-    pub(super) fn finish(&mut self, writer: &mut impl BlockWriter) {
+    pub(in crate::dialects) fn finish(&mut self, writer: &mut impl BlockWriter) {
         self.close(writer);
         while let Some((piece, arguments)) = self.waiting.pop() {
             self.write_waiting(piece, arguments, writer);

@@ -7,7 +7,11 @@ use super::blocks::AnswerPiece;
 use crate::json::{ObjectWriter, View};
 
 /// Calls `each` with the pieces in the value of a member.
-pub(super) fn extra_pieces<'a>(name: &str, value: View<'a>, mut each: impl FnMut(AnswerPiece<'a>)) {
+pub(in crate::dialects) fn extra_pieces<'a>(
+    name: &str,
+    value: View<'a>,
+    mut each: impl FnMut(AnswerPiece<'a>),
+) {
     match name {
         "reasoning_details" => value.elements().filter_map(seal).for_each(each),
         "annotations" => {

@@ -2,11 +2,11 @@
 //!
 //! The translation depends on the body alone, so the messages of a conversation are the same bytes in each of its requests.
 
-mod assistant;
+pub(in crate::dialects) mod assistant;
 mod documents;
 mod history;
 mod options;
-mod parts;
+pub(in crate::dialects) mod parts;
 mod results;
 mod system;
 mod tools;

@@ -1,6 +1,6 @@
 //! A complete answer.
 
-mod pieces;
+pub(in crate::dialects) mod pieces;
 
 use self::pieces::reply_pieces;
 use super::blocks::{AnswerBlocks, BlockWriter, input_object};

@@ -101,6 +101,7 @@ async fn the_interface_describes_itself() {
         "/v1/rerank",
         "/v1/moderations",
         "/v1/images/generations",
+        "/v1beta/models/{model_id}:generateContent",
         "/v1/models",
         "/v1/models/{model_id}",
         "/v1/models/compare",

@@ -96,6 +96,9 @@ async fn k05_prompts_and_answers_are_stored_nowhere_unless_switched_on() {
     ids.push(id_of(&world.client.post_json("/v1/moderations", &judged).await.ok()));
     let drawn = json!({ "model": "acme/paint", "prompt": PROMPT });
     ids.push(id_of(&world.client.post_json("/v1/images/generations", &drawn).await.ok()));
+    let contents = json!({ "contents": [{ "parts": [{ "text": PROMPT }] }] });
+    let gemini = "/v1beta/models/acme/fast:generateContent";
+    ids.push(id_of(&world.client.post_json(gemini, &contents).await.ok()));
     world.upstream.enqueue(Answer::error(400, "bad", &format!("no to {PROMPT}, thank you")));
     ids.push(id_of(&world.chat(&saying("acme/fast", PROMPT)).await));
     world.upstream.enqueue(Answer::full(200, &[], format!("<html>{OUTPUT}")));

@@ -133,6 +133,9 @@ async fn a_budget_that_refuses_unpriced_requests_names_the_model_and_sends_nothi
         assert!(refused.message().contains(&format!("'{model}'")), "{}", refused.message());
         assert_eq!(refused.header("x-should-retry"), Some("false"), "{path}");
     }
+    let contents = json!({"contents": [{"parts": [{"text": "Hi"}]}]});
+    let refused = strict.post_json(&format!("/v1beta/models/{MODEL}:generateContent"), &contents).await;
+    assert_eq!((refused.status, refused.code().as_str()), (429, "insufficient_quota"));
     let message = json!({"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]});
     let refused = strict.post_json("/v1/messages", &message).await;
     assert_eq!((refused.status, &refused.json()["error"]["type"]), (429, &json!("billing_error")));

@@ -82,6 +82,11 @@ fn requests(address: &str) -> Vec<(&'static str, Value)> {
     let servers = json!([{ "type": "url", "name": "x", "url": address }]);
     let body = json!({ "model": "acme/fast", "max_tokens": 8, "messages": chat("m")["messages"], "mcp_servers": servers });
     requests.push(("/v1/messages", body));
+    for kind in ["image/png", "application/pdf"] {
+        let part = json!({ "fileData": { "mimeType": kind, "fileUri": address } });
+        let body = json!({ "contents": [{ "parts": [part] }] });
+        requests.push(("/v1beta/models/acme/fast:generateContent", body));
+    }
     for input in [json!(address), json!([address, address])] {
         requests.push(("/v1/embeddings", json!({ "model": "acme/embed", "input": input })));
     }
@@ -103,17 +108,17 @@ async fn x02_no_address_of_a_request_is_fetched() {
     let listener = FakeUpstream::start().await;
     let address = format!("http://{}/secret.png", listener.addr);
     let requests = requests(&address);
-    assert_eq!(requests.len(), 52);
+    assert_eq!(requests.len(), 54);
     for (path, body) in requests {
         let answer = world.client.post_json(path, &body).await;
         assert!(answer.status < 500, "{path} {body}: {}", answer.text());
         assert_eq!(listener.connections(), 0, "{path} {body}");
     }
-    // In each of the three dialects and in a moderation, the address of an image reaches the provider, which may fetch it.
+    // In each of the four dialects and in a moderation, the address of an image reaches the provider, which may fetch it.
     let sent = world.upstream.requests();
     let sent =
         sent.iter().filter(|request| String::from_utf8_lossy(&request.body).contains("image_url\":{\"url\""));
-    assert_eq!(sent.count(), 4);
+    assert_eq!(sent.count(), 5);
 }
 
 #[tokio::test]

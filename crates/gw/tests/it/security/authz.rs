@@ -12,7 +12,7 @@ use crate::identity::roles;
 
 /// A URL of each route, and the status of each of its methods for a caller with the rights, in the order of the route's
 /// own list (without OPTIONS). The body is an empty object. A new route without a row fails the test.
-pub(super) const URLS: [(&str, &str, &[u16]); 61] = [
+pub(super) const URLS: [(&str, &str, &[u16]); 69] = [
     ("/v1/completions", "/v1/completions", &[400]),
     ("/v1/chat/completions", "/v1/chat/completions", &[400]),
     ("/v1/embeddings", "/v1/embeddings", &[400]),
@@ -20,6 +20,14 @@ pub(super) const URLS: [(&str, &str, &[u16]); 61] = [
     ("/v1/score", "/v1/score", &[400]),
     ("/v1/moderations", "/v1/moderations", &[400]),
     ("/v1/images/generations", "/v1/images/generations", &[400]),
+    ("/v1beta/models/{id}:generateContent", "/v1beta/models/acme/fast:generateContent", &[400]),
+    ("/v1beta/models/{id}:streamGenerateContent", "/v1/models/acme/fast:streamGenerateContent", &[400]),
+    ("/v1beta/models/{id}:countTokens", "/v1beta/models/acme/fast:countTokens", &[400]),
+    ("/v1beta/models/{id}:embedContent", "/v1beta/models/acme/embed:embedContent", &[400]),
+    ("/v1beta/models/{id}:batchEmbedContents", "/v1beta/models/acme/embed:batchEmbedContents", &[400]),
+    ("/v1beta/models", "/v1beta/models", &[200, 200]),
+    ("/v1beta/models/{id}", "/v1beta/models/acme/fast", &[200, 200]),
+    ("/v1beta/*", "/v1beta/files", &[]),
     ("/v1/messages", "/v1/messages", &[400]),
     ("/v1/messages/count_tokens", "/v1/messages/count_tokens", &[400]),
     ("/v1/responses", "/v1/responses", &[426, 426, 400]),
@@ -79,7 +87,7 @@ pub(super) const URLS: [(&str, &str, &[u16]); 61] = [
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"];
 
 /// The URLs that cost money, which a viewer may not use.
-const GENERATION: [&str; 13] = [
+const GENERATION: [&str; 18] = [
     "/v1/chat/completions",
     "/v1/completions",
     "/v1/embeddings",
@@ -87,6 +95,11 @@ const GENERATION: [&str; 13] = [
     "/v1/score",
     "/v1/moderations",
     "/v1/images/generations",
+    "/v1beta/models/{id}:generateContent",
+    "/v1beta/models/{id}:streamGenerateContent",
+    "/v1beta/models/{id}:countTokens",
+    "/v1beta/models/{id}:embedContent",
+    "/v1beta/models/{id}:batchEmbedContents",
     "/v1/messages",
     "/v1/messages/count_tokens",
     "/v1/responses",
@@ -143,7 +156,9 @@ fn expected(
 #[tokio::test]
 async fn i09_every_route_role_and_method_answers_as_its_guard_says() {
     let extra = roles::keys() + "[[passthrough]]\npath = \"/passed\"\nprovider = \"beta\"\n";
-    let world = Setup { extra, ..Setup::default() }.start().await;
+    // The requests without a correct key are more than an address may send in a minute.
+    let server = "bad_keys_per_minute = 0";
+    let world = Setup { server, extra, ..Setup::default() }.start().await;
     world.second.always(Answer::json(200, &json!({})));
     let admin = world.gateway.client().with_key(ADMIN);
     let nobody = world.gateway.client();

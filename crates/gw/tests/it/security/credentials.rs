@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::harness::{ADMIN, Differences, KEY, World, world};
 
 /// The method and the URL of each endpoint of the API, and of paths below /v1 that lead nowhere.
-const URLS: [(&str, &str); 17] = [
+const URLS: [(&str, &str); 21] = [
     ("POST", "/v1/chat/completions"),
     ("POST", "/v1/completions"),
     ("POST", "/v1/embeddings"),
@@ -23,6 +23,10 @@ const URLS: [(&str, &str); 17] = [
     ("POST", "/v1/responses"),
     ("GET", "/v1/responses/resp_1"),
     ("POST", "/v1/responses/input_tokens"),
+    ("POST", "/v1beta/models/acme/fast:generateContent"),
+    ("POST", "/v1/models/acme/fast:streamGenerateContent?alt=sse"),
+    ("GET", "/v1beta/models"),
+    ("GET", "/v1beta/nothing"),
     ("GET", "/v1/nothing"),
 ];
 
@@ -87,6 +91,9 @@ async fn a_refused_key_is_answered_in_the_shape_of_the_clients_api() {
             assert_eq!(kind(&body, "/error/type").as_deref(), Some("authentication_error"), "{url}: {body}");
             assert_eq!(kind(&body, "/request_id"), id, "{url}: {body}");
             assert_eq!(answer.header("request-id").map(str::to_owned), id, "{url}");
+        } else if url.starts_with("/v1beta") || url.contains(":streamGenerateContent") {
+            assert_eq!(kind(&body, "/error/status").as_deref(), Some("UNAUTHENTICATED"), "{url}: {body}");
+            assert_eq!(body["error"]["code"], 401, "{url}: {body}");
         } else {
             assert_eq!(kind(&body, "/error/code").as_deref(), Some("invalid_api_key"), "{url}: {body}");
             let has_param = body.pointer("/error/param").is_some_and(Value::is_string);

@@ -32,12 +32,13 @@ pub(crate) async fn admin_address(gateway: &Gateway) -> SocketAddr {
 
 /// Whether the listener of clients serves this route.
 fn is_for_clients(pattern: &str) -> bool {
-    pattern.starts_with("/v1/") || ["/healthz", "/readyz", "/"].contains(&pattern)
+    ["/v1/", "/v1beta/"].iter().any(|start| pattern.starts_with(start))
+        || ["/healthz", "/readyz", "/"].contains(&pattern)
 }
 
 /// Whether the admin listener serves this route.
 fn is_for_operators(pattern: &str) -> bool {
-    !pattern.starts_with("/v1/")
+    !["/v1/", "/v1beta/"].iter().any(|start| pattern.starts_with(start))
 }
 
 async fn ask(client: &Client, method: &str, url: &str) -> Response {

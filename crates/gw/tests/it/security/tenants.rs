@@ -32,6 +32,10 @@ async fn traffic(world: &World, a: &Client) -> Vec<String> {
         (PATH, said_by_a(json!({ "model": format!("acme/{CANARY}") }))),
         ("/v1/completions", json!({ "model": "acme/fast", "prompt": CANARY, "user": CANARY })),
         ("/v1/embeddings", json!({ "model": "acme/embed", "input": CANARY, "user": CANARY })),
+        (
+            "/v1beta/models/acme/fast:generateContent",
+            json!({ "contents": [{ "parts": [{ "text": CANARY }] }], "user": CANARY }),
+        ),
         ("/v1/moderations", json!({ "model": "acme/moderation", "input": CANARY, "user": CANARY })),
         ("/v1/images/generations", json!({ "model": "acme/paint", "prompt": CANARY, "user": CANARY })),
         ("/v1/score", json!({ "model": "acme/rerank", "text_1": CANARY, "text_2": CANARY, "user": CANARY })),

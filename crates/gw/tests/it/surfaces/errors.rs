@@ -114,7 +114,7 @@ async fn two_different_keys_are_refused_on_both_surfaces() {
 type BodyOf = fn(&str) -> Value;
 
 /// The surfaces that call an upstream, each with a request of a model.
-const CALLS: [(&str, BodyOf); 12] = [
+const CALLS: [(&str, BodyOf); 17] = [
     ("/v1/chat/completions", chat),
     ("/v1/completions", |model| json!({"model": model, "prompt": "Hello"})),
     ("/v1/embeddings", |model| json!({"model": model, "input": "Hello"})),
@@ -122,6 +122,14 @@ const CALLS: [(&str, BodyOf); 12] = [
     ("/v1/moderations", |model| json!({"model": model, "input": "Hello"})),
     ("/v1/images/generations", |model| json!({"model": model, "prompt": "Hello"})),
     ("/v1/rerank", |model| json!({"model": model, "query": "q", "documents": ["a", "b"]})),
+    ("/v1beta/models/{id}:generateContent", |_| json!({"contents": [{"parts": [{"text": "Hello"}]}]})),
+    ("/v1beta/models/{id}:streamGenerateContent", |_| json!({"contents": [{"parts": [{"text": "Hello"}]}]})),
+    ("/v1beta/models/{id}:countTokens", |_| json!({"contents": [{"parts": [{"text": "Hello"}]}]})),
+    ("/v1beta/models/{id}:embedContent", |_| json!({"content": {"parts": [{"text": "Hello"}]}})),
+    (
+        "/v1beta/models/{id}:batchEmbedContents",
+        |_| json!({"requests": [{"content": {"parts": [{"text": "Hello"}]}}]}),
+    ),
     ("/v1/messages", message),
     ("/v1/messages/count_tokens", message),
     ("/v1/responses", response),
@@ -137,14 +145,16 @@ async fn every_error_on_every_surface_tells_whether_a_retry_helps() {
     let expected = |status: u16, retry: &str| (status, Some(retry.to_owned()));
     let wrong = world.gateway.client().with_key("sk-wrong");
     let narrow = world.gateway.client().with_key(LIMITED);
-    for (path, request) in CALLS {
-        let model = match path {
+    for (pattern, request) in CALLS {
+        let model = match pattern {
             "/v1/embeddings" => "acme/embed",
+            _ if pattern.contains("mbedContent") => "acme/embed",
             "/v1/rerank" | "/v1/score" => "acme/rerank",
             "/v1/moderations" => "acme/moderation",
             "/v1/images/generations" => "acme/paint",
             _ => "acme/fast",
         };
+        let (path, unknown) = (&*pattern.replace("{id}", model), &*pattern.replace("{id}", "acme/none"));
         let body = request(model);
         let mut check = |label: &str, answer: &Response, status, retry| {
             differences.check(format!("{path}: {label}"), told(answer), expected(status, retry));
@@ -152,14 +162,14 @@ async fn every_error_on_every_surface_tells_whether_a_retry_helps() {
         check("wrong key", &wrong.post_json(path, &body).await, 401, "false");
         check("no key", &world.gateway.client().post_json(path, &body).await, 401, "false");
         check("no JSON", &world.client.post_bytes(path, b"{").await, 400, "false");
-        check("no model", &world.client.post_json(path, &request("acme/none")).await, 404, "false");
+        check("no model", &world.client.post_json(unknown, &request("acme/none")).await, 404, "false");
         check("not its model", &narrow.post_json(path, &body).await, 403, "false");
         let text = world.client.send("POST", path, Some("text/plain"), Some(b"x")).await;
         check("media type", &text, 415, "false");
         check("method", &world.client.send("PUT", path, None, Some(b"{}")).await, 405, "false");
         let large = world.client.with_header("content-length", "99999999");
         check("too large", &large.send("POST", path, Some("application/json"), None).await, 413, "false");
-        if path.contains("_tokens") {
+        if path.contains("_tokens") || path.contains("countTokens") {
             continue;
         }
         let is_messages = path.starts_with("/v1/messages");

@@ -35,7 +35,19 @@ fn images(_: &str) -> Value {
     json!({"model": "acme/paint", "prompt": "Hello"})
 }
 
-const SURFACES: [Surface; 12] = [
+fn contents(_: &str) -> Value {
+    json!({"contents": [{"parts": [{"text": "Hello"}]}]})
+}
+
+fn content(_: &str) -> Value {
+    json!({"content": {"parts": [{"text": "Hello"}]}})
+}
+
+fn embed_batch(_: &str) -> Value {
+    json!({"requests": [{"content": {"parts": [{"text": "Hello"}]}}]})
+}
+
+const SURFACES: [Surface; 17] = [
     Surface { path: "/v1/chat/completions", request: chat },
     Surface {
         path: "/v1/completions",
@@ -46,6 +58,11 @@ const SURFACES: [Surface; 12] = [
     Surface { path: "/v1/score", request: score },
     Surface { path: "/v1/moderations", request: moderation },
     Surface { path: "/v1/images/generations", request: images },
+    Surface { path: "/v1beta/models/acme/fast:generateContent", request: contents },
+    Surface { path: "/v1beta/models/acme/fast:streamGenerateContent?alt=sse", request: contents },
+    Surface { path: "/v1beta/models/acme/fast:countTokens", request: contents },
+    Surface { path: "/v1beta/models/acme/embed:embedContent", request: content },
+    Surface { path: "/v1beta/models/acme/embed:batchEmbedContents", request: embed_batch },
     Surface { path: "/v1/responses", request: response },
     Surface { path: "/v1/messages", request: message },
     Surface { path: "/v1/messages/count_tokens", request: count },
@@ -59,9 +76,8 @@ fn count(model: &str) -> Value {
 
 /// The status and the code of an answer. The Messages API has a type instead of a code.
 fn outcome(answer: &Response) -> (u16, String) {
-    let body = answer.json();
-    let code = body["error"]["code"].as_str().or(body["error"]["type"].as_str());
-    (answer.status, code.unwrap_or_default().to_owned())
+    let kind = answer.json()["error"]["type"].as_str().unwrap_or_default().to_owned();
+    (answer.status, Some(answer.code()).filter(|code| !code.is_empty()).unwrap_or(kind))
 }
 
 /// What a refusal looks like on a surface: `code` of OpenAI's APIs, `kind` of Anthropic's.

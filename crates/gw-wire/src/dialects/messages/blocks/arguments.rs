@@ -128,7 +128,7 @@ impl CallArguments {
 }
 
 /// Arguments as a JSON object. Text that is none becomes the member `input` of an object.
-pub(in super::super) fn input_object(arguments: &str) -> Cow<'_, str> {
+pub(in crate::dialects) fn input_object(arguments: &str) -> Cow<'_, str> {
     let call =
         PastToolCall { id: Cow::Borrowed(""), name: Cow::Borrowed(""), arguments: Cow::Borrowed(arguments) };
     Cow::Owned(call.arguments_object().into_owned())

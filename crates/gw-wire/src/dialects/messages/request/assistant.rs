@@ -37,7 +37,7 @@ struct PastCall<'a> {
 
 /// One or more assistant messages in a row.
 #[derive(Default)]
-pub(super) struct AssistantTurn<'a> {
+pub(in crate::dialects) struct AssistantTurn<'a> {
     text: Option<Cow<'a, str>>,
     cache_control: Option<View<'a>>,
     reasoning: Option<Cow<'a, str>>,
@@ -92,24 +92,20 @@ impl<'a> AssistantTurn<'a> {
         match kind {
             "text" => {
                 let [text, cache_control] = block.pick(["text", "cache_control"]);
-                self.push_text(required_string(&path.member("text").member("text"), text)?);
-                self.order.end_block();
+                self.add_text(required_string(&path.member("text").member("text"), text)?);
                 self.cache_control = cache_control.or(self.cache_control);
             }
             "thinking" => self.thinking(path, block)?,
             "redacted_thinking" => {
                 let [data] = block.pick(["data"]);
-                let data = required_string(&path.member("redacted_thinking").member("data"), data)?;
-                self.order.add(PastBlock::Detail);
-                self.thoughts.push((self.blocks, SealedThought::Redacted(data)));
+                self.add_redacted(required_string(&path.member("redacted_thinking").member("data"), data)?);
             }
             "tool_use" => self.call(path, block)?,
             "image" => {
                 if let Some(BlockPart { content: ChatContent::Image(source), .. }) =
                     documents::image(path, block, losses)?
                 {
-                    self.order.add(PastBlock::Image);
-                    self.images.push(source);
+                    self.add_image(source);
                 }
             }
             // Blocks of tools that Anthropic runs, and blocks of later versions of the API.
@@ -123,17 +119,50 @@ impl<'a> AssistantTurn<'a> {
         let path = path.member("thinking");
         let text = required_string(&path.member("thinking"), text)?;
         let signature = optional_string(&path.member("signature"), signature)?;
+        self.add_thought(text, signature.filter(|signature| !signature.is_empty()));
+        Ok(())
+    }
+
+    /// Adds a whole text block.
+    pub(in crate::dialects) fn add_text(&mut self, text: Cow<'a, str>) {
+        self.push_text(text);
+        self.order.end_block();
+    }
+
+    /// Adds a thought, with its signature if it has one.
+    pub(in crate::dialects) fn add_thought(&mut self, text: Cow<'a, str>, signature: Option<Cow<'a, str>>) {
         match &mut self.reasoning {
             _ if text.is_empty() => {}
             Some(reasoning) => reasoning.to_mut().push_str(&text),
             None => self.reasoning = Some(text.clone()),
         }
-        let signature = signature.filter(|signature| !signature.is_empty());
         self.order.thought(text.len(), signature.is_some());
         if let Some(signature) = signature {
             self.thoughts.push((self.blocks, SealedThought::Signed { text, signature }));
         }
-        Ok(())
+    }
+
+    /// Adds a thought that only its maker can read.
+    pub(in crate::dialects) fn add_redacted(&mut self, data: Cow<'a, str>) {
+        self.order.add(PastBlock::Detail);
+        self.thoughts.push((self.blocks, SealedThought::Redacted(data)));
+    }
+
+    /// Adds an image that the model made.
+    pub(in crate::dialects) fn add_image(&mut self, source: PartSource<'a>) {
+        self.order.add(PastBlock::Image);
+        self.images.push(source);
+    }
+
+    /// Adds a call. `input` is a JSON object.
+    pub(in crate::dialects) fn add_call(&mut self, id: Cow<'a, str>, name: Cow<'a, str>, input: &'a str) {
+        self.order.add(PastBlock::Call);
+        self.calls.push(PastCall { id, name, input });
+    }
+
+    /// Ends a block of the client's content. The entries of thoughts count the blocks.
+    pub(in crate::dialects) fn end_part(&mut self) {
+        self.blocks += 1;
     }
 
     fn call(&mut self, path: &MessagesPath<'_>, block: View<'a>) -> Result<(), Invalid> {
@@ -144,8 +173,7 @@ impl<'a> AssistantTurn<'a> {
         let input_path = path.member("input");
         let input = input.ok_or_else(|| missing(&input_path))?;
         check_object(&input_path, input)?;
-        self.order.add(PastBlock::Call);
-        self.calls.push(PastCall { id, name, input: input.text() });
+        self.add_call(id, name, input.text());
         Ok(())
     }
 
@@ -161,7 +189,7 @@ impl<'a> AssistantTurn<'a> {
     }
 
     /// Writes the message and returns the ids of its calls.
-    pub(super) fn write(mut self, out: &mut Vec<u8>) -> Vec<Cow<'a, str>> {
+    pub(in crate::dialects) fn write(mut self, out: &mut Vec<u8>) -> Vec<Cow<'a, str>> {
         let mut message = ObjectWriter::begin(out);
         message.string("role", "assistant");
         match self.text.take() {

@@ -6,29 +6,30 @@ use crate::json::{ObjectWriter, View, write_array, write_escaped, write_str};
 
 /// One part of a chat message, with the block's `cache_control`.
 #[derive(Clone, Debug)]
-pub(super) struct BlockPart<'a> {
-    pub(super) content: ChatContent<'a>,
-    pub(super) cache_control: Option<View<'a>>,
+pub(in crate::dialects) struct BlockPart<'a> {
+    pub(in crate::dialects) content: ChatContent<'a>,
+    pub(in crate::dialects) cache_control: Option<View<'a>>,
 }
 
 /// The content of a part.
 #[derive(Clone, Debug)]
-pub(super) enum ChatContent<'a> {
+pub(in crate::dialects) enum ChatContent<'a> {
     Text(Cow<'a, str>),
     Image(PartSource<'a>),
     File { source: PartSource<'a>, name: Cow<'a, str> },
+    Audio { data: Cow<'a, str>, format: &'static str },
 }
 
 /// The bytes of an image or a file.
 #[derive(Clone, Debug)]
-pub(super) enum PartSource<'a> {
+pub(in crate::dialects) enum PartSource<'a> {
     Base64 { media_type: Cow<'a, str>, data: Cow<'a, str> },
     Url(Cow<'a, str>),
 }
 
 impl<'a> BlockPart<'a> {
     /// A text without `cache_control`.
-    pub(super) fn text(text: impl Into<Cow<'a, str>>) -> Self {
+    pub(in crate::dialects) fn text(text: impl Into<Cow<'a, str>>) -> Self {
         Self { content: ChatContent::Text(text.into()), cache_control: None }
     }
 
@@ -50,6 +51,13 @@ impl<'a> BlockPart<'a> {
                     source.write(file.member("file_data"));
                 });
             }
+            ChatContent::Audio { data, format } => {
+                object.string("type", "input_audio");
+                object.object("input_audio", |audio| {
+                    audio.string("data", data);
+                    audio.string("format", format);
+                });
+            }
         }
         if let Some(cache_control) = self.cache_control {
             object.raw("cache_control", cache_control.text());
@@ -60,7 +68,7 @@ impl<'a> BlockPart<'a> {
 
 impl PartSource<'_> {
     /// Writes a URL or a data URL.
-    pub(super) fn write(&self, out: &mut Vec<u8>) {
+    pub(in crate::dialects) fn write(&self, out: &mut Vec<u8>) {
         match self {
             Self::Url(url) => write_str(out, url),
             Self::Base64 { media_type, data } => {
@@ -76,7 +84,7 @@ impl PartSource<'_> {
 }
 
 /// Writes the content of a message: a string for one plain text, else a list of parts.
-pub(super) fn write_content(out: &mut Vec<u8>, parts: &[BlockPart<'_>]) {
+pub(in crate::dialects) fn write_content(out: &mut Vec<u8>, parts: &[BlockPart<'_>]) {
     match parts {
         [] => out.extend_from_slice(b"\"\""),
         [BlockPart { content: ChatContent::Text(text), cache_control: None }] => write_str(out, text),

@@ -10,7 +10,11 @@ use crate::reply::order::{DETAILS, ReplyPart, reply_parts};
 use crate::reply::{ChatChoice, ToolCall};
 
 /// Calls `each` with the pieces of a choice. `id` is the answer's id.
-pub(super) fn reply_pieces<'c>(choice: &'c ChatChoice<'c>, id: &str, mut each: impl FnMut(AnswerPiece<'c>)) {
+pub(in crate::dialects) fn reply_pieces<'c>(
+    choice: &'c ChatChoice<'c>,
+    id: &str,
+    mut each: impl FnMut(AnswerPiece<'c>),
+) {
     reply_parts(choice, |part| match part {
         ReplyPart::Text(text) => each(AnswerPiece::Text(Cow::Borrowed(text))),
         ReplyPart::Reasoning(text) => each(AnswerPiece::Thinking(Cow::Borrowed(text))),

@@ -312,6 +312,11 @@ async fn c12_numbers_of_every_kind() {
         ("/v1/rerank", r#"{"model":"acme/rerank","query":"x","documents":[1e999]}"#, "invalid_type"),
         ("/v1/moderations", r#"{"model":"acme/moderation","input":[1e999]}"#, "invalid_type"),
         ("/v1/images/generations", r#"{"model":"acme/paint","prompt":"x","n":1e999}"#, "invalid_type"),
+        (
+            "/v1beta/models/acme/fast:generateContent",
+            r#"{"contents":[{"parts":[{"text":"x"}]}],"generationConfig":{"temperature":1e999}}"#,
+            "decimal_above_max_value",
+        ),
     ] {
         rows.answer(body, &world.client.post_bytes(path, body.as_bytes()).await, (400, code));
     }
