@@ -40,7 +40,7 @@ struct TraceLabel {
 type Durations = HistogramWithExemplars<TraceLabel>;
 
 /// The most routes whose handles are kept.
-pub(crate) const MAX_ROUTES: usize = 64;
+pub(crate) const MAX_ROUTES: usize = 96;
 
 /// The label of a route, and what the metrics need to find its kept handles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -210,8 +210,8 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
             _ if pattern.starts_with("/admin/v1/config/") => Guard::AdminKey,
             _ if pattern.starts_with("/admin/") && [None, GET].contains(&route.methods) => Guard::ViewerKey,
             _ if pattern.starts_with("/admin/") => Guard::OperatorKey,
-            _ if pattern.starts_with("/v1/") => Guard::Key,
             "passthrough" => Guard::Key,
+            _ if pattern.starts_with("/v1/") || pattern.starts_with("/v1beta/") => Guard::Key,
             _ => Guard::Open,
         };
         assert_eq!(route.guard, guard, "{pattern}");
