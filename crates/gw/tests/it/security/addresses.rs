@@ -56,14 +56,7 @@ fn requests(address: &str) -> Vec<(&'static str, Value)> {
         let messages = json!([{ "role": "user", "content": [part] }]);
         requests.push((CHAT, chat_with("acme/fast", json!({ "messages": messages }))));
     }
-    let schema = json!({ "$ref": address, "$schema": address });
-    let function = json!({ "name": "f", "parameters": schema });
-    requests.push((
-        CHAT,
-        chat_with("acme/fast", json!({ "tools": [{ "type": "function", "function": function }] })),
-    ));
-    let format = json!({ "type": "json_schema", "json_schema": { "name": "s", "schema": schema } });
-    requests.push((CHAT, chat_with("acme/fast", json!({ "response_format": format }))));
+    requests.extend(schemas(address).map(|members| (CHAT, chat_with("acme/fast", members))));
     for part in [
         json!({ "type": "input_image", "image_url": address }),
         json!({ "type": "input_file", "file_url": address }),
@@ -82,11 +75,10 @@ fn requests(address: &str) -> Vec<(&'static str, Value)> {
     let servers = json!([{ "type": "url", "name": "x", "url": address }]);
     let body = json!({ "model": "acme/fast", "max_tokens": 8, "messages": chat("m")["messages"], "mcp_servers": servers });
     requests.push(("/v1/messages", body));
-    for kind in ["image/png", "application/pdf"] {
+    requests.extend(["image/png", "application/pdf"].map(|kind| {
         let part = json!({ "fileData": { "mimeType": kind, "fileUri": address } });
-        let body = json!({ "contents": [{ "parts": [part] }] });
-        requests.push(("/v1beta/models/acme/fast:generateContent", body));
-    }
+        ("/v1beta/models/acme/fast:generateContent", json!({ "contents": [{ "parts": [part] }] }))
+    }));
     for input in [json!(address), json!([address, address])] {
         requests.push(("/v1/embeddings", json!({ "model": "acme/embed", "input": input })));
     }
@@ -94,6 +86,14 @@ fn requests(address: &str) -> Vec<(&'static str, Value)> {
     requests.push(("/v1/completions", json!({ "model": "acme/fast", "prompt": address })));
     requests.extend([("/v1/rerank", ranked), ("/v1/moderations", judged(address)), (CHAT, chat(address))]);
     requests
+}
+
+/// The members of chats with an address in a JSON schema.
+fn schemas(address: &str) -> [Value; 2] {
+    let schema = json!({ "$ref": address, "$schema": address });
+    let function = json!({ "name": "f", "parameters": schema });
+    let format = json!({ "type": "json_schema", "json_schema": { "name": "s", "schema": schema } });
+    [json!({ "tools": [{ "type": "function", "function": function }] }), json!({ "response_format": format })]
 }
 
 fn judged(address: &str) -> Value {
