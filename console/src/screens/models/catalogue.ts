@@ -14,7 +14,8 @@ export function useModels() {
     staleTime: 60_000,
     queryFn: async ({ signal }): Promise<Model[]> => {
       const { data } = await client.GET("/v1/models", { signal });
-      return (data?.data ?? []).filter(isModel);
+      // Google's clients get a list of another shape. A session gets this one.
+      return data && "data" in data ? data.data.filter(isModel) : [];
     },
   });
 }
