@@ -161,6 +161,10 @@ fn prepare(
     let recognised: Vec<_> =
         facts.models.iter().map(|name| recognise(&snapshot, route, name, &client.caller)).collect();
     check_models(&client.caller, &facts, &recognised)?;
+    if route.reads_usage() && route.priced.is_none() && facts.models.len() > 1 {
+        let message = "The request names several models, and a route that is charged by tokens needs the one that serves.";
+        return Err(Error::new(Kind::Invalid, message));
+    }
     let known = recognised.first().copied().flatten();
     let model = known.unwrap_or(&route.model);
     let charging =
@@ -190,7 +194,10 @@ fn recognise<'s>(
     };
     let mut named = snapshot.catalog.models().iter().filter(is_named);
     let first = named.clone().next();
-    named.find(|model| caller.may_use(model)).or(first).or_else(|| snapshot.catalog.get(name))
+    let by_id = || {
+        snapshot.catalog.get(name).filter(|model| route.is_target || model.provider == *route.provider.name())
+    };
+    named.find(|model| caller.may_use(model)).or(first).or_else(by_id)
 }
 
 /// Checks that a caller with a list of models names models of it, and nothing that may lead to another one.

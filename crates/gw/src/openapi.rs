@@ -21,7 +21,11 @@ fn operations(document: &Value) -> BTreeSet<(&str, &str)> {
 #[test]
 fn every_route_is_documented_and_no_other() {
     let plain = |path: &str| {
-        let parts = path.split('/').map(|part| if part.starts_with('{') { "{id}" } else { part });
+        let parts =
+            path.split('/').map(|part| match part.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
+                Some((_, method)) => format!("{{id}}{method}"),
+                None => part.to_owned(),
+            });
         parts.collect::<Vec<_>>().join("/")
     };
     let document = document();
@@ -77,7 +81,8 @@ fn every_operation_is_named_once_and_says_what_it_needs() {
         let operation = &document["paths"][path][method];
         assert!(names.insert(operation["operationId"].as_str().unwrap().to_owned()), "{path}");
         let open = operation["security"].as_array().is_some_and(Vec::is_empty);
-        let needs_key = ["/v1/", "/admin/", "/metrics"].iter().any(|start| path.starts_with(start));
+        let needs_key =
+            ["/v1/", "/v1beta/", "/admin/", "/metrics"].iter().any(|start| path.starts_with(start));
         // The refusal of a WebSocket comes before the key is read.
         let needs_key = needs_key && (method, path) != ("get", "/v1/responses");
         assert_eq!(open, !needs_key, "{path}");

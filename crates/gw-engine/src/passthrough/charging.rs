@@ -63,12 +63,19 @@ impl Charging {
         let longest = facts.max_tokens.or(model.max_output_tokens).unwrap_or(UNBOUNDED_ANSWER_TOKENS);
         let longest = if reads { longest.min(context) } else { 0 };
         let usual = if facts.max_tokens.is_some() { longest } else { longest.min(UNBOUNDED_ANSWER_TOKENS) };
-        let prompt_tokens = if reads { body_bytes.div_ceil(BYTES_PER_TOKEN).min(context) } else { 0 };
+        let prompt_tokens = if reads { body_bytes.div_ceil(BYTES_PER_TOKEN) } else { 0 };
         Self {
             model: Arc::clone(model),
             by_tokens: reads.then(by_tokens).flatten(),
             flat: route.flat.clone(),
-            size: CallSize { prompt_tokens, prompts: 1, answers, ..CallSize::default() },
+            // A batch reads many prompts, and the request does not say how many.
+            size: CallSize {
+                prompt_tokens,
+                prompts: u64::MAX,
+                answers,
+                has_inner_calls: true,
+                ..CallSize::default()
+            },
             most_answer: longest.saturating_mul(answers),
             usual_answer: usual.saturating_mul(answers),
         }

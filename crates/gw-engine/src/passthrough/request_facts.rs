@@ -1,10 +1,9 @@
 //! What a request that passes through says: its models, and how long its answer may be.
 
-use std::borrow::Cow;
 use std::fmt;
 
 use gw_wire::percent::decode;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The most models that are read from a request.
@@ -13,8 +12,42 @@ const MAX_MODELS: usize = 8;
 /// Members that name a model besides `model`, or a list of further models.
 const FURTHER_MODELS: [&str; 4] = ["fallback_model", "fallback_models", "fallbacks", "models"];
 
-/// Segments of a path before which, or after which, the name of a model stands.
-const MODEL_SEGMENTS: [&str; 3] = ["models", "model", "deployments"];
+/// All other members that matter, at the top and in the settings of an answer.
+const KNOWN_MEMBERS: [&str; 21] = [
+    "model",
+    "modelid",
+    "route",
+    "provider",
+    "stream",
+    "max_tokens",
+    "max_completion_tokens",
+    "max_output_tokens",
+    "max_tokens_to_sample",
+    "n",
+    "best_of",
+    "generationconfig",
+    "generation_config",
+    "inferenceconfig",
+    "textgenerationconfig",
+    "maxoutputtokens",
+    "maxtokens",
+    "maxtokencount",
+    "candidatecount",
+    "candidate_count",
+    "deployment",
+];
+
+/// The most members that are read of an object. A client that repeats them a million times costs no memory.
+const MAX_MEMBERS: usize = 64;
+
+/// Segments of a path after which the name of a model stands.
+const MODEL_SEGMENTS: [&str; 5] = ["models", "model", "deployments", "tunedmodels", "endpoints"];
+
+/// Parameters of a query that name a model.
+const MODEL_PARAMETERS: [&str; 4] = ["model", "modelid", "model_id", "deployment"];
+
+/// The most parts of a path or a query that are read.
+const MAX_PARTS: usize = 256;
 
 /// The facts about a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,8 +64,12 @@ pub(crate) struct RequestFacts {
     pub(crate) is_stream: bool,
 }
 
-/// The members of a JSON object, their names decoded.
-struct Members<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+/// The members of a JSON object that matter here, their names decoded and in small letters.
+struct Members<'a> {
+    known: Vec<(String, &'a RawValue)>,
+    /// More of them than [`MAX_MEMBERS`] were there.
+    has_more: bool,
+}
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -45,11 +82,19 @@ impl<'de> Deserialize<'de> for Members<'de> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut members = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
-                    members.push((Cow::Owned(name), value));
+                let mut members = Members { known: Vec::new(), has_more: false };
+                while let Some(mut name) = map.next_key::<String>()? {
+                    // Some servers do not tell upper from lower case.
+                    name.make_ascii_lowercase();
+                    let matters = KNOWN_MEMBERS.contains(&&*name) || FURTHER_MODELS.contains(&&*name);
+                    if matters && members.known.len() < MAX_MEMBERS {
+                        members.known.push((name, map.next_value()?));
+                    } else {
+                        members.has_more |= matters;
+                        map.next_value::<IgnoredAny>()?;
+                    }
                 }
-                Ok(Members(members))
+                Ok(members)
             }
         }
         deserializer.deserialize_map(Reader)
@@ -59,16 +104,18 @@ impl<'de> Deserialize<'de> for Members<'de> {
 impl RequestFacts {
     /// Reads a path behind that of its route, and a body. None: the body is not read.
     pub(crate) fn of(path: &str, body: Option<&[u8]>) -> Self {
-        let path = path.split('?').next().unwrap_or_default();
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let mut facts = Self { answers: 1, ..Self::default() };
-        if let Some(model) = model_of_path(path) {
-            facts.add(model);
-        }
+        facts.read_path(path);
+        facts.read_query(query);
         facts.is_stream = path.contains(":stream") || path.ends_with("-stream");
         match body {
             Some(b"") => {}
             Some(body) => match serde_json::from_slice::<Members<'_>>(body) {
-                Ok(Members(members)) => members.iter().for_each(|(name, value)| facts.read(name, value)),
+                Ok(Members { known, has_more }) => {
+                    known.iter().for_each(|(name, value)| facts.read(name, value));
+                    facts.has_other_choice |= has_more;
+                }
                 Err(_) => facts.has_other_choice = true,
             },
             None => facts.has_other_choice = true,
@@ -87,12 +134,49 @@ impl RequestFacts {
         }
     }
 
-    /// Reads a member. Some servers do not tell upper from lower case, so the members that matter are found in any.
+    /// Reads the models that a path names: `/v1beta/models/NAME:verb`, `/model/NAME/converse`, `/openai/deployments/NAME/…`. A server
+    /// may decode the path, and not tell upper from lower case.
+    fn read_path(&mut self, path: &str) {
+        let once = decode(path);
+        let Some(path) = once.as_deref().and_then(decode) else {
+            self.has_other_choice = true;
+            return;
+        };
+        self.has_other_choice |= path.split('/').count() > MAX_PARTS;
+        // Parameters of a segment stand behind a semicolon.
+        let mut segments =
+            path.split('/').take(MAX_PARTS).map(|segment| segment.split(';').next().unwrap_or_default());
+        while let Some(segment) = segments.next() {
+            if !MODEL_SEGMENTS.contains(&&*segment.to_ascii_lowercase()) {
+                continue;
+            }
+            let name = segments.next().map(without_verb).unwrap_or_default();
+            if !name.is_empty() {
+                self.add(name.to_owned());
+            }
+        }
+    }
+
+    /// Reads the models that a query names.
+    fn read_query(&mut self, query: &str) {
+        self.has_other_choice |= query.split('&').count() > MAX_PARTS;
+        for (name, value) in query.split('&').take(MAX_PARTS).filter_map(|pair| pair.split_once('=')) {
+            let (Some(name), Some(value)) = (decode(name), decode(value)) else {
+                self.has_other_choice = true;
+                continue;
+            };
+            if MODEL_PARAMETERS.contains(&&*name.to_ascii_lowercase()) && !value.is_empty() {
+                self.add(value.into_owned());
+            }
+        }
+    }
+
+    /// Reads a member, whose name is in small letters.
     fn read(&mut self, name: &str, value: &RawValue) {
-        let lower = name.to_ascii_lowercase();
         let text = || serde_json::from_str::<String>(value.get()).ok();
-        let count = |value: &RawValue| value.get().parse::<u64>().ok();
-        match &*lower {
+        // Where 0 means no bound, a bound of 0 is none.
+        let count = |value: &RawValue| value.get().parse::<u64>().ok().filter(|count| *count > 0);
+        match name {
             "model" | "modelid" => match text() {
                 Some(model) => self.add(model.strip_prefix("models/").unwrap_or(&model).to_owned()),
                 None => self.has_other_choice = true,
@@ -115,10 +199,10 @@ impl RequestFacts {
 
     /// Reads the settings of an answer in Google's and Amazon's APIs.
     fn read_settings(&mut self, value: &RawValue) {
-        let Ok(Members(members)) = serde_json::from_str::<Members<'_>>(value.get()) else { return };
-        for (name, value) in members {
-            let count = value.get().parse::<u64>().ok();
-            match name.to_ascii_lowercase().as_str() {
+        let Ok(Members { known, .. }) = serde_json::from_str::<Members<'_>>(value.get()) else { return };
+        for (name, value) in known {
+            let count = value.get().parse::<u64>().ok().filter(|count| *count > 0);
+            match name.as_str() {
                 "maxoutputtokens" | "max_output_tokens" | "maxtokens" | "maxtokencount" => {
                     self.max_tokens = self.max_tokens.max(count);
                 }
@@ -131,18 +215,27 @@ impl RequestFacts {
     }
 }
 
-/// The model that a path names: `/v1beta/models/NAME:verb`, `/model/NAME/converse`, `/openai/deployments/NAME/…`.
-fn model_of_path(path: &str) -> Option<String> {
-    let mut segments = path.split('/').skip_while(|segment| !MODEL_SEGMENTS.contains(segment));
-    segments.next()?;
-    let segment = segments.next().filter(|segment| !segment.is_empty())?;
-    let name = decode(segment)?;
-    // The verb of Google's APIs. Amazon's names have colons, too, before a number.
-    let name = match name.rsplit_once(':') {
-        Some((name, verb)) if verb.bytes().all(|byte| byte.is_ascii_alphabetic()) => name,
-        _ => &*name,
-    };
-    (!name.is_empty()).then(|| name.to_owned())
+/// The methods of Google's APIs on a model.
+const VERBS: [&str; 11] = [
+    "generateContent",
+    "streamGenerateContent",
+    "countTokens",
+    "embedContent",
+    "batchEmbedContents",
+    "batchGenerateContent",
+    "predict",
+    "predictLongRunning",
+    "rawPredict",
+    "streamRawPredict",
+    "fetchPredictOperation",
+];
+
+/// A segment of a path without the method of Google's APIs. Amazon's and Ollama's names have colons, too.
+fn without_verb(segment: &str) -> &str {
+    match segment.rsplit_once(':') {
+        Some((name, verb)) if VERBS.contains(&verb) => name,
+        _ => segment,
+    }
 }
 
 #[cfg(test)]
@@ -170,6 +263,16 @@ mod tests {
             ("/v1/models", "", &[]),
             ("/v1/models/", "", &[]),
             ("/v1/x?y=/models/z", "", &[]),
+            ("/openai/%64eployments/a/x", "", &["a"]),
+            ("/openai/%2564eployments/a/x", "", &["a"]),
+            ("/openai/Deployments/a/x", "", &["a"]),
+            ("/v1beta/models%2Fa:generateContent", "", &["a"]),
+            ("/models;x=1/a", "", &["a"]),
+            ("/v1beta/tunedModels/a:generateContent", "", &["a"]),
+            ("/endpoints/7:rawPredict", "", &["7"]),
+            ("/v1/listen?Model=a&x=1", "", &["a"]),
+            ("/models/a:other", "", &["a:other"]),
+            ("/models/a/models/b", "", &["a", "b"]),
         ] {
             let wanted = wanted.iter().map(ToString::to_string).collect();
             assert_eq!(models(path, body), (wanted, false), "{path} {body}");
@@ -189,6 +292,7 @@ mod tests {
             assert!(models("/x", body).1, "{body}");
         }
         assert!(!models("/x", r#"{"model":"a","models":null}"#).1);
+        assert!(models("/x", &format!("{{{}\"model\":\"b\"}}", "\"n\":1,".repeat(64))).1, "too many members");
         assert!(RequestFacts::of("/x", None).has_other_choice, "a body that is not read");
     }
 

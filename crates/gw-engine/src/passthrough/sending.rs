@@ -187,7 +187,8 @@ pub(super) async fn send(
     let response = match tokio::time::timeout_at(due.into(), sending).await {
         Ok(Ok(response)) => response,
         Ok(Err(failure)) => {
-            if failure.sent {
+            // An answer that cannot be read was an answer.
+            if failure.sent || failure.kind == FailureKind::InvalidResponse {
                 call.charge_sent();
             }
             return Err(call.fail(failure, &bytes));
@@ -201,7 +202,6 @@ pub(super) async fn send(
     if response.status >= 400 {
         return refused(call, (response, is_injected), &bytes, clocks, due).await;
     }
-    provider.record_outcome(response.key, Ok(()));
     let scanner = route.usage.map(|shape| UsageScanner::new(shape, &response.headers));
     Ok(relayed(
         call,
@@ -212,7 +212,11 @@ pub(super) async fn send(
 
 /// Passes the answer on as it comes.
 fn relayed(mut call: SentCall, response: UpstreamResponse, parts: RelayParts) -> PassthroughReply {
-    let UpstreamResponse { status, headers, body, .. } = response;
+    let UpstreamResponse { status, mut headers, body, .. } = response;
+    // Of two contradicting facts about its end, the body follows this one.
+    if headers.contains_key(http::header::TRANSFER_ENCODING) {
+        headers.remove(http::header::CONTENT_LENGTH);
+    }
     // A redirect served nothing.
     if (200..300).contains(&status) {
         call.charge(&AnswerFacts::SENT);
@@ -229,16 +233,14 @@ async fn refused(
     clocks: Timeouts,
     due: std::time::Instant,
 ) -> Result<PassthroughReply> {
-    let UpstreamResponse { status, headers, body, key } = response;
+    let UpstreamResponse { status, headers, body, .. } = response;
     let by = tokio::time::Instant::from(due).min(tokio::time::Instant::now() + REFUSAL_TIME);
     let body = body.collect(MAX_REFUSAL_BYTES, clocks.idle, by).await.unwrap_or_default();
     let mut failure = call.candidate.provider.adapter().classify(status, &headers, &body);
-    if is_injected {
-        call.candidate.provider.record_outcome(key, Err(&failure));
-        if status == 401 {
-            failure.kind = FailureKind::Auth;
-            return Err(call.fail(failure, prompt));
-        }
+    // The client chose the URL, so its refusal says nothing about the operator's keys, which all requests share.
+    if is_injected && status == 401 {
+        failure.kind = FailureKind::Auth;
+        return Err(call.fail(failure, prompt));
     }
     let body = if is_injected { without_secrets(&call, body) } else { body };
     call.fail(failure, prompt);

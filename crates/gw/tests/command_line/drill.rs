@@ -179,7 +179,7 @@ async fn no_provider_hears_of_a_drill_and_no_secret_is_shown() {
     let other = "a drill sends chats and embeddings only";
     let skipped = report["not_drilled"].as_array().expect("a list").iter();
     let skipped: Vec<&Value> = skipped.filter(|skipped| skipped["reason"] == other).collect();
-    assert_eq!(skipped.len(), 3, "rerank, moderation and images: {report}");
+    assert_eq!(skipped.len(), 2, "rerank and moderation: {report}");
     assert_eq!(acme.hits() + beta.hits(), 0);
     assert!(!text(&output).contains(UPSTREAM_KEY));
     assert!(!launch.dir().join("data").exists(), "no store was made");
