@@ -256,6 +256,6 @@ mod tests {
         let bytes = bytes_of(|(services, client, body): (Services, RequestContext, Bytes)| async move {
             run(&services, PlainOperation::Chat, client, body).await
         });
-        assert!(bytes <= 3_072, "{bytes}");
+        assert!(bytes <= 3_456, "{bytes}");
     }
 }

@@ -193,7 +193,7 @@ mod tests {
             ..Attribution::default()
         };
         assert_eq!(found.attribution.as_deref(), Some(&expected));
-        assert!(found.warnings.is_empty());
+        assert_eq!(found.warnings, ["parameter_dropped:metadata", "parameter_dropped:tags"]);
         assert_eq!(
             found.body.as_deref(),
             Some(&br#"{"user":"f"}"#[..]),

@@ -33,12 +33,12 @@ pub(crate) async fn admin_address(gateway: &Gateway) -> SocketAddr {
 /// Whether the listener of clients serves this route.
 fn is_for_clients(pattern: &str) -> bool {
     ["/v1/", "/v1beta/"].iter().any(|start| pattern.starts_with(start))
-        || ["/healthz", "/readyz", "/"].contains(&pattern)
+        || ["/healthz", "/readyz", "/", "passthrough"].contains(&pattern)
 }
 
 /// Whether the admin listener serves this route.
 fn is_for_operators(pattern: &str) -> bool {
-    !["/v1/", "/v1beta/"].iter().any(|start| pattern.starts_with(start))
+    pattern != "passthrough" && !["/v1/", "/v1beta/"].iter().any(|start| pattern.starts_with(start))
 }
 
 async fn ask(client: &Client, method: &str, url: &str) -> Response {

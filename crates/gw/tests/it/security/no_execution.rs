@@ -117,7 +117,7 @@ fn i10_the_gateway_holds_no_template_engine_no_plug_ins_and_no_shell() {
     ] {
         assert!(!locked.contains(&engine), "{engine} executes or expands text");
     }
-    // `run` starts the agent that its user names, and `login` the user's browser. Nothing that serves requests starts a program.
+    // `run` starts git and the agent that its user names, and `login` the user's browser. Nothing that serves requests starts a program.
     let mut starts = Vec::new();
     for (name, source) in shipped_sources() {
         let shipped = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
@@ -127,7 +127,7 @@ fn i10_the_gateway_holds_no_template_engine_no_plug_ins_and_no_shell() {
         }
     }
     starts.sort();
-    assert_eq!(starts, ["gw/src/agents/launch.rs", "gw/src/login.rs"]);
+    assert_eq!(starts, ["gw/src/agents/launch.rs", "gw/src/agents/workplace.rs", "gw/src/login.rs"]);
 }
 
 /// A configuration with these lines of `[server]` and these keys.

@@ -9,7 +9,7 @@ use crate::harness::{BINARY, Differences};
 
 /// Every secret of a configuration: its place in the schema, its place in a message, and a configuration in which `<secret>`
 /// stands for its value.
-const SECRETS: [(&str, &str, &str); 11] = [
+const SECRETS: [(&str, &str, &str); 12] = [
     ("keys[].key", "keys[0].key", "[[keys]]\nname = \"a\"\nrole = \"admin\"\nkey = <secret>"),
     ("providers[].api_key", "providers[0].api_key", "[[providers]]\nname = \"openai\"\napi_key = <secret>"),
     (
@@ -26,6 +26,11 @@ const SECRETS: [(&str, &str, &str); 11] = [
         "providers[].headers.*",
         "providers[0].headers.x-token",
         "[[providers]]\nname = \"openai\"\nheaders = { \"x-token\" = <secret> }",
+    ),
+    (
+        "passthrough[].headers.*",
+        "passthrough[0].headers.x-token",
+        "[[passthrough]]\npath = \"/a\"\ntarget = \"http://127.0.0.1:9\"\nheaders = { \"x-token\" = <secret> }",
     ),
     ("redis.url", "redis.url", "[redis]\nurl = <secret>"),
     ("store.url", "store.url", "[store]\nurl = <secret>"),
