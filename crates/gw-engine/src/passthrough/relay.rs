@@ -283,9 +283,9 @@ impl Relay {
     fn facts(&self, is_complete: bool) -> AnswerFacts {
         let scanner = self.parts.scanner.as_ref();
         let (reported, text_bytes) = scanner.map_or((None, 0), |it| (it.usage(), it.text_bytes()));
-        // A client can ask some upstreams to leave the usage out. Only a request that generates has some.
-        let may_generate = scanner.is_some() && self.parts.method == Method::POST;
-        AnswerFacts { reported, text_bytes, may_lack_usage: !is_complete || may_generate }
+        // A complete document of a known shape that reports no usage used none that can be estimated.
+        let is_text_stream = text_bytes > 0 && scanner.is_some_and(UsageScanner::is_stream);
+        AnswerFacts { reported, text_bytes, may_lack_usage: !is_complete || is_text_stream }
     }
 
     /// Ends the answer if a timeout is over, and has the task woken for the next one.

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use gw_testkit::certificate::Certificate;
 use gw_testkit::wire::RawClient;
-use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Response, eventually};
+use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Response, eventually};
 use serde_json::json;
 
 use super::authz::URLS;
@@ -48,7 +48,9 @@ async fn ask(client: &Client, method: &str, url: &str) -> Response {
 
 #[tokio::test]
 async fn i39_each_url_answers_at_its_own_listener_alone() {
-    let world = Setup { server: BOTH, ..Setup::default() }.start().await;
+    let extra = "[[passthrough]]\npath = \"/passed\"\nprovider = \"beta\"\n".to_owned();
+    let world = Setup { server: BOTH, extra, ..Setup::default() }.start().await;
+    world.second.always(Answer::json(200, &json!({})));
     let (public, inside) = (world.gateway.client(), Client::new(admin_address(&world.gateway).await));
     let team = inside.with_key(ADMIN).send("PUT", "/admin/v1/teams/blue", None, Some(b"{}")).await;
     assert_eq!(team.status, 201);
