@@ -108,6 +108,9 @@ def before_call(context, case, kwargs):
     if path.startswith("/admin/v1/config/") and case.method.upper() != "GET":
         # A change in force would be the configuration of all later cases.
         case.query = {**(case.query or {}), "dry_run": "true"}
+    if path.startswith("/v1beta/models/{model_id}"):
+        # The path of Google's API names the model.
+        case.path_parameters = {**(case.path_parameters or {}), "model_id": EMBED if "mbed" in path else CHAT}
     if isinstance(body, dict):
         body = dict(body)
         if path.endswith("/drill") and "only" in body:
