@@ -125,7 +125,7 @@ where
         session,
         attribution: names.attribution,
         warnings: names.warnings,
-        max_cost: wishes.max_cost,
+        max_cost: wishes.max_cost.map(Box::new),
         dry_run: wishes.dry_run.clone(),
         cache_control: cache_control(&parts.headers),
         keepalive: state.settings.keepalive,

@@ -35,7 +35,7 @@ pub struct RequestContext {
     /// Warnings of the edge about the request.
     pub warnings: Vec<&'static str>,
     /// The most that the request may cost in the worst case; None = any amount.
-    pub max_cost: Option<Money>,
+    pub max_cost: Option<Box<Money>>,
     /// Takes the report of a dry run; None = the request is served.
     pub dry_run: Option<Arc<DryRun>>,
     /// The values of its `Cache-Control` headers, joined; None if it has none.
