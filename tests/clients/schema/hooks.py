@@ -89,6 +89,8 @@ def query(path, members):
     if "after" in members:
         members.pop("offset", None)
         members["after"] = CHAT
+    if "pageToken" in members:
+        members["pageToken"] = CHAT
     if path == "/admin/v1/requests":
         members.pop("after", None)
     if path == "/admin/v1/keys":
