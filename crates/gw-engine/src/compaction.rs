@@ -58,7 +58,7 @@ impl SummarySealer {
 ///
 /// # Errors
 /// Every refusal of the request, and the error of its last attempt.
-pub(crate) async fn compact(services: &Services, client: RequestContext, body: Bytes) -> Result<Reply> {
+pub(crate) async fn compact(services: &Services, client: Box<RequestContext>, body: Bytes) -> Result<Reply> {
     let limits = services.snapshot().request_limits;
     let wanted = offload_if(is_heavy(&body), || responses::wanted_items(&body, &limits)).await;
     let bounds = ConversationBounds { body_bytes: body.len(), limits: &limits };

@@ -271,7 +271,7 @@ impl Engine {
     ///
     /// # Errors
     /// The refusal of the request, or the failure of its last attempt.
-    pub async fn chat(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
+    pub async fn chat(&self, context: Box<RequestContext>, body: Bytes) -> Result<Reply> {
         self.generate(PlainOperation::Chat, context, body).await
     }
 
@@ -279,7 +279,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::chat`].
-    pub async fn messages(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
+    pub async fn messages(&self, context: Box<RequestContext>, body: Bytes) -> Result<Reply> {
         messages::create(&self.services, context, body).await
     }
 
@@ -287,7 +287,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::chat`].
-    pub async fn gemini(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
+    pub async fn gemini(&self, context: Box<RequestContext>, body: Bytes) -> Result<Reply> {
         gemini::create(&self.services, context, body).await
     }
 
@@ -295,7 +295,7 @@ impl Engine {
     ///
     /// # Errors
     /// The refusals that the request itself would get before any upstream is called.
-    pub async fn count_tokens(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
+    pub async fn count_tokens(&self, context: Box<RequestContext>, body: Bytes) -> Result<Reply> {
         count_tokens::count_tokens(&self.services, context, body).await
     }
 
@@ -303,7 +303,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::responses`].
-    pub async fn compact(&self, context: RequestContext, body: Bytes) -> Result<Reply> {
+    pub async fn compact(&self, context: Box<RequestContext>, body: Bytes) -> Result<Reply> {
         compaction::compact(&self.services, context, body).await
     }
 
@@ -314,7 +314,7 @@ impl Engine {
     pub async fn generate(
         &self,
         operation: PlainOperation,
-        context: RequestContext,
+        context: Box<RequestContext>,
         body: Bytes,
     ) -> Result<Reply> {
         pipeline::run(&self.services, operation, context, body).await

@@ -20,7 +20,7 @@ use crate::services::Services;
 ///
 /// # Errors
 /// Every refusal of the request, and the error of its last attempt.
-pub(crate) async fn create(services: &Services, client: RequestContext, body: Bytes) -> Result<Reply> {
+pub(crate) async fn create(services: &Services, client: Box<RequestContext>, body: Bytes) -> Result<Reply> {
     match url(&client.surface)?.method {
         // The edge has counts answered by `count_tokens.rs`.
         GeminiMethod::Generate | GeminiMethod::Stream | GeminiMethod::CountTokens => {
@@ -38,7 +38,7 @@ fn url(surface: &ClientSurface) -> Result<&GeminiUrl> {
 }
 
 /// `generateContent` and `streamGenerateContent`.
-async fn generate(services: &Services, client: RequestContext, body: Bytes) -> Result<Reply> {
+async fn generate(services: &Services, client: Box<RequestContext>, body: Bytes) -> Result<Reply> {
     let surface = client.surface.clone();
     let parse = |body, limits: &RequestLimits| {
         let url = url(&surface)?;
@@ -73,7 +73,7 @@ pub(crate) fn parse_count(
 }
 
 /// `embedContent` and `batchEmbedContents`.
-async fn embed(services: &Services, client: RequestContext, body: Bytes, is_batch: bool) -> Result<Reply> {
+async fn embed(services: &Services, client: Box<RequestContext>, body: Bytes, is_batch: bool) -> Result<Reply> {
     let surface = client.surface.clone();
     let read = |body, limits: &RequestLimits| {
         let request = gemini::translate_embed(body, &url(&surface)?.model, is_batch, limits)?;

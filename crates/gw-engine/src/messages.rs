@@ -30,7 +30,7 @@ use crate::services::Services;
 ///
 /// # Errors
 /// Every refusal of the request, and the error of its last attempt.
-pub(crate) async fn create(services: &Services, client: RequestContext, body: Bytes) -> Result<Reply> {
+pub(crate) async fn create(services: &Services, client: Box<RequestContext>, body: Bytes) -> Result<Reply> {
     let surface = client.surface.clone();
     let (state, caller) = (Arc::clone(&services.snapshot().state), client.caller.clone());
     let mut warms_cache = false;

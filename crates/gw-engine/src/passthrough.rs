@@ -81,7 +81,7 @@ struct ReadyRequest {
 /// Every refusal of the request, and the failure of the upstream call.
 pub(crate) async fn run(
     services: &Services,
-    client: RequestContext,
+    client: Box<RequestContext>,
     request: PassthroughRequest,
 ) -> Result<PassthroughReply> {
     let mut settlement = Settlement::open(

@@ -48,7 +48,7 @@ use crate::session_guard::GuardedRequest;
 pub(crate) async fn run(
     services: &Services,
     operation: PlainOperation,
-    client: RequestContext,
+    client: Box<RequestContext>,
     body: Bytes,
 ) -> Result<Reply> {
     let call = begin(services, operation.into(), client, body, |body, limits| parse(operation, body, limits))
@@ -63,7 +63,7 @@ pub(crate) async fn run(
 pub(crate) async fn begin(
     services: &Services,
     operation: Operation,
-    client: RequestContext,
+    client: Box<RequestContext>,
     body: Bytes,
     parse: impl FnOnce(Bytes, &RequestLimits) -> Result<ValidatedRequest>,
 ) -> Result<Box<Call>> {
@@ -74,7 +74,7 @@ pub(crate) async fn begin(
 /// Notes the report of a dry run. Returns the error that ends the request: its own, or one that the edge replaces by the report.
 async fn answer_dry_run(
     services: &Services,
-    client: RequestContext,
+    client: Box<RequestContext>,
     body: Bytes,
     is_heavy: bool,
     parse: impl FnOnce(Bytes, &RequestLimits) -> Result<ValidatedRequest>,
@@ -94,7 +94,7 @@ async fn answer_dry_run(
 pub(crate) async fn begin_sized(
     services: &Services,
     operation: Operation,
-    client: RequestContext,
+    client: Box<RequestContext>,
     body: Bytes,
     is_heavy: bool,
     parse: impl FnOnce(Bytes, &RequestLimits) -> Result<ValidatedRequest>,
@@ -269,7 +269,7 @@ mod tests {
     /// A future is copied into its box, and the allocator's short path ends at 4 KiB. Parts that few calls run are boxed.
     #[test]
     fn the_future_of_a_call_is_small() {
-        let bytes = bytes_of(|(services, client, body): (Services, RequestContext, Bytes)| async move {
+        let bytes = bytes_of(|(services, client, body): (Services, Box<RequestContext>, Bytes)| async move {
             run(&services, PlainOperation::Chat, client, body).await
         });
         assert!(bytes <= 3_200, "{bytes}");

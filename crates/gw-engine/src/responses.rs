@@ -51,7 +51,7 @@ struct Made {
 ///
 /// # Errors
 /// Every refusal of the request, and the error of its last attempt.
-pub(crate) async fn create(engine: &Arc<Engine>, client: RequestContext, body: Bytes) -> Result<Reply> {
+pub(crate) async fn create(engine: &Arc<Engine>, client: Box<RequestContext>, body: Bytes) -> Result<Reply> {
     let services = engine.services();
     let stored = Arc::clone(&services.stored_responses);
     let owner = Arc::clone(client.caller.key_id());
@@ -312,7 +312,7 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::chat`], and `previous_response_not_found`.
-    pub async fn responses(self: Arc<Self>, context: RequestContext, body: Bytes) -> Result<Reply> {
+    pub async fn responses(self: Arc<Self>, context: Box<RequestContext>, body: Bytes) -> Result<Reply> {
         create(&self, context, body).await
     }
 }

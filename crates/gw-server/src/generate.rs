@@ -116,7 +116,8 @@ where
     if wishes.dry_run.is_none() {
         record.call = Some(Arc::clone(&log));
     }
-    let context = RequestContext {
+    // Boxed, because the call and every layer of it hand it on.
+    let context = Box::new(RequestContext {
         request_id: Arc::clone(&record.request_id),
         caller,
         accepted: record.accepted,
@@ -131,7 +132,7 @@ where
         keepalive: state.settings.keepalive,
         surface: surface_of(parts, generation, wishes.is_plain),
         trace: record.trace.clone(),
-    };
+    });
     let is_array = context.surface.gemini.as_ref().is_some_and(|url| url.is_array);
     let calling = pin!(call(Arc::clone(&state.engine), &cpu, generation, context, bytes));
     let reply = until_cut(&state, Some(&log), calling).await;
@@ -177,7 +178,7 @@ async fn call(
     engine: Arc<Engine>,
     cpu: &CpuPool,
     generation: Generation,
-    context: RequestContext,
+    context: Box<RequestContext>,
     bytes: Bytes,
 ) -> Result<Reply> {
     match generation {

@@ -154,10 +154,10 @@ fn context(
     caller: Caller,
     log: &Arc<CallLog>,
     body: &Bytes,
-) -> RequestContext {
+) -> Box<RequestContext> {
     // The upstream gets the body as the client wrote it, so the tags stay in it.
     let names = names_of(&parts.headers, body, caller.trusts_attribution());
-    RequestContext {
+    Box::new(RequestContext {
         request_id: Arc::clone(&record.request_id),
         caller,
         accepted: record.accepted,
@@ -172,7 +172,7 @@ fn context(
         keepalive: None,
         surface: ClientSurface::default(),
         trace: record.trace.clone(),
-    }
+    })
 }
 
 /// Runs a call while its body comes. A body that fails ends the call.

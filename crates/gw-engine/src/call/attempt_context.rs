@@ -39,7 +39,7 @@ const ERROR_BODY_TIME: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct AttemptContext {
     pub(crate) request: ValidatedRequest,
-    pub(crate) client: RequestContext,
+    pub(crate) client: Box<RequestContext>,
     pub(crate) snapshot: Arc<Snapshot>,
     /// `chatcmpl-…` or `cmpl-…`.
     pub(crate) id: String,

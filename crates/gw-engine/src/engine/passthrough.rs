@@ -23,7 +23,7 @@ impl Engine {
     /// Every refusal of the request, and the failure of the upstream call. A refusal of the upstream is an answer.
     pub fn pass(
         self: &Arc<Self>,
-        context: RequestContext,
+        context: Box<RequestContext>,
         request: PassthroughRequest,
     ) -> Pin<Box<dyn Future<Output = Result<PassthroughReply>> + Send>> {
         let engine = Arc::clone(self);

@@ -222,7 +222,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
     let caller = &call.context.client.caller;
     let planner = PlanRequest { snapshot: &snapshot, metrics: &services.metrics, caller, request: &request };
     let plan = plan::plan(planner, None).ok()?;
-    let client = RequestContext {
+    let client = Box::new(RequestContext {
         request_id: request_id::generate(),
         accepted: clock::now(),
         log: Arc::new(CallLog::default()),
@@ -231,8 +231,8 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
         surface: ClientSurface::default(),
         trace: None,
         max_cost: None,
-        ..call.context.client.clone()
-    };
+        ..(*call.context.client).clone()
+    });
     let operation = PlainOperation::Embeddings.row().name;
     let mut settlement =
         Settlement::open(&client, Arc::clone(&services.metrics), services.journal.as_ref(), operation);

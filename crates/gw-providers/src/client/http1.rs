@@ -78,7 +78,7 @@ struct OutgoingRequest {
     written: usize,
     body: Bytes,
     /// The rest of a body that comes while it is sent.
-    rest: Option<StreamedBody>,
+    rest: Option<Box<StreamedBody>>,
     /// The pieces of the rest so far.
     pieces: u64,
     /// The socket has taken everything.

@@ -38,8 +38,8 @@ impl fmt::Debug for StreamedBody {
 pub(crate) struct RequestBody {
     /// The whole body; empty if it is streamed.
     pub(crate) bytes: Bytes,
-    /// The body, if it is streamed.
-    pub(crate) streamed: Option<StreamedBody>,
+    /// The body, if it is streamed. Boxed, because few are, and a request is moved often.
+    pub(crate) streamed: Option<Box<StreamedBody>>,
 }
 
 impl RequestBody {
@@ -60,7 +60,7 @@ impl From<Bytes> for RequestBody {
 
 impl From<StreamedBody> for RequestBody {
     fn from(streamed: StreamedBody) -> Self {
-        Self { bytes: Bytes::new(), streamed: Some(streamed) }
+        Self { bytes: Bytes::new(), streamed: Some(Box::new(streamed)) }
     }
 }
 

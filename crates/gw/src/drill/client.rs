@@ -83,7 +83,7 @@ pub(super) struct ClientView {
 pub(super) async fn send(engine: &Engine, ask: RequestKind, body: Bytes, timeout: Duration) -> ClientView {
     let log = Arc::new(CallLog::default());
     let accepted = Instant::now();
-    let context = RequestContext {
+    let context = Box::new(RequestContext {
         request_id: Arc::from("req_drill"),
         caller: Caller::operator(),
         accepted,
@@ -98,7 +98,7 @@ pub(super) async fn send(engine: &Engine, ask: RequestKind, body: Bytes, timeout
         keepalive: None,
         surface: ClientSurface::default(),
         trace: None,
-    };
+    });
     let ended = tokio::time::timeout(timeout, Box::pin(end(engine, ask, context, body))).await;
     let record = log.record();
     ClientView {
@@ -109,7 +109,7 @@ pub(super) async fn send(engine: &Engine, ask: RequestKind, body: Bytes, timeout
     }
 }
 
-async fn end(engine: &Engine, ask: RequestKind, context: RequestContext, body: Bytes) -> Outcome {
+async fn end(engine: &Engine, ask: RequestKind, context: Box<RequestContext>, body: Bytes) -> Outcome {
     let reply = match ask {
         RequestKind::Chat { .. } => engine.chat(context, body).await,
         RequestKind::Embeddings => engine.generate(PlainOperation::Embeddings, context, body).await,

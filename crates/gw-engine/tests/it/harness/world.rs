@@ -273,10 +273,10 @@ impl World {
     }
 
     /// The facts that the HTTP server gives the engine beside a body.
-    pub(crate) fn context(&self, keepalive: Option<Duration>) -> RequestContext {
+    pub(crate) fn context(&self, keepalive: Option<Duration>) -> Box<RequestContext> {
         let log = Arc::<CallLog>::default();
         self.logs.lock().unwrap().push(Arc::clone(&log));
-        RequestContext {
+        Box::new(RequestContext {
             request_id: request_id::generate(),
             caller: self.caller.clone(),
             accepted: tokio::time::Instant::now().into_std(),
@@ -291,7 +291,7 @@ impl World {
             keepalive,
             surface: ClientSurface::default(),
             trace: None,
-        }
+        })
     }
 
     /// Waits longer than anything may go on.
