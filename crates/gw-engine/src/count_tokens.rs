@@ -34,7 +34,11 @@ const MAX_COUNT_BYTES: usize = 8 << 20;
 ///
 /// # Errors
 /// The refusals that the request itself would get before any upstream is called.
-pub(crate) async fn count_tokens(services: &Services, client: Box<RequestContext>, body: Bytes) -> Result<Reply> {
+pub(crate) async fn count_tokens(
+    services: &Services,
+    client: Box<RequestContext>,
+    body: Bytes,
+) -> Result<Reply> {
     let snapshot = services.snapshot();
     let dialect = client.surface.dialect;
     let earlier = match dialect {

@@ -73,7 +73,12 @@ pub(crate) fn parse_count(
 }
 
 /// `embedContent` and `batchEmbedContents`.
-async fn embed(services: &Services, client: Box<RequestContext>, body: Bytes, is_batch: bool) -> Result<Reply> {
+async fn embed(
+    services: &Services,
+    client: Box<RequestContext>,
+    body: Bytes,
+    is_batch: bool,
+) -> Result<Reply> {
     let surface = client.surface.clone();
     let read = |body, limits: &RequestLimits| {
         let request = gemini::translate_embed(body, &url(&surface)?.model, is_batch, limits)?;

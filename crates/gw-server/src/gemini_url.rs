@@ -13,11 +13,11 @@ pub(crate) const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-ke
 
 /// The model and the method of a path. None: the path names no method of a model.
 pub(crate) fn split(path: &str) -> Option<(Cow<'_, str>, GeminiMethod)> {
-    // Most paths have neither, and one look tells.
-    if !path.bytes().any(|byte| matches!(byte, b':' | b'%')) {
+    // The first bytes tell nearly every other path apart.
+    let end = ROOTS.into_iter().find_map(|root| path.strip_prefix(root))?;
+    if !end.bytes().any(|byte| matches!(byte, b':' | b'%')) {
         return None;
     }
-    let end = ROOTS.into_iter().find_map(|root| path.strip_prefix(root))?;
     match decode(end)? {
         Cow::Borrowed(end) => GeminiMethod::split(end).map(|(model, method)| (Cow::Borrowed(model), method)),
         Cow::Owned(end) => {

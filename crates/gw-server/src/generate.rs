@@ -20,7 +20,6 @@ use http_body::Body;
 
 use crate::admission::Admission;
 use crate::attribution::names_of;
-use crate::client_dialect;
 use crate::cut::until_cut;
 use crate::gemini_url;
 use crate::refusal::overloaded_error;
@@ -130,7 +129,7 @@ where
         dry_run: wishes.dry_run.clone(),
         cache_control: cache_control(&parts.headers),
         keepalive: state.settings.keepalive,
-        surface: surface_of(parts, generation, wishes.is_plain),
+        surface: surface_of(parts, record.dialect, generation, wishes.is_plain),
         trace: record.trace.clone(),
     });
     let is_array = context.surface.gemini.as_ref().is_some_and(|url| url.is_array);
@@ -149,8 +148,12 @@ where
 }
 
 /// The facts that differ between the APIs of clients.
-fn surface_of(parts: &Parts, generation: Generation, is_plain: bool) -> ClientSurface {
-    let dialect = client_dialect::of(parts);
+fn surface_of(
+    parts: &Parts,
+    dialect: ClientDialect,
+    generation: Generation,
+    is_plain: bool,
+) -> ClientSurface {
     let is_gemini = dialect == ClientDialect::Gemini;
     ClientSurface {
         dialect,

@@ -93,6 +93,7 @@ where
         route: found.label(),
         client,
         listener: origin.listener,
+        dialect,
         key: None,
         call: None,
         status: None,
@@ -176,7 +177,7 @@ fn finish(
     mut record: Box<RequestRecord>,
 ) -> GatewayResponse {
     if let Ok(id) = HeaderValue::from_str(&record.request_id) {
-        if client_dialect::of(parts) == ClientDialect::Messages {
+        if record.dialect == ClientDialect::Messages {
             extra.push((MESSAGES_REQUEST_ID, id.clone()));
         }
         extra.push((REQUEST_ID, id));
@@ -295,7 +296,7 @@ where
         (Endpoint::Catalogue(ask), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
             let query = parts.uri.query().unwrap_or("");
-            let dialect = client_dialect::of(parts);
+            let dialect = record.dialect;
             ask(&state, CatalogueCall { caller: &caller, query, id: found.id.as_deref(), dialect })
         }
         (Endpoint::Generate(generation), Some(caller)) => {
@@ -328,7 +329,7 @@ fn method_refusal(parts: &Parts, found: &RouteMatch<'_>, record: &RequestRecord)
     let of_configuration = || found.passthrough.as_deref().and_then(passthrough::method_error);
     of_configuration().or_else(|| {
         let allow = found.route.method_error(&parts.method)?;
-        Some(HttpReply::method_not_allowed(allow, client_dialect::of(parts), &record.request_id))
+        Some(HttpReply::method_not_allowed(allow, record.dialect, &record.request_id))
     })
 }
 
@@ -373,7 +374,7 @@ fn before_authentication(parts: &Parts, route: &Route, record: &RequestRecord) -
         record.state.cors.of(route.audience()).preflight(&parts.headers, methods, &mut reply.headers);
         return Some(reply);
     }
-    let refuse = || HttpReply::upgrade_required(parts.version, client_dialect::of(parts), &record.request_id);
+    let refuse = || HttpReply::upgrade_required(parts.version, record.dialect, &record.request_id);
     route.is_socket(&parts.method).then(refuse)
 }
 
@@ -419,7 +420,7 @@ async fn authenticate(
     route: &Route,
     record: &mut RequestRecord,
 ) -> Result<Caller> {
-    let google_keys = match client_dialect::of(parts) {
+    let google_keys = match record.dialect {
         ClientDialect::Gemini => gemini_url::keys(parts),
         ClientDialect::OpenAi | ClientDialect::Responses | ClientDialect::Messages => Vec::new(),
     };

@@ -10,6 +10,7 @@ use gw_engine::payloads::{Capture, ContentCapture};
 use gw_engine::request::trace::{RequestTrace, ServerRecord};
 use gw_engine::shared_pool::PoolHolding;
 use gw_engine::{AdmissionPermit, AnswerRecord, CallLog};
+use gw_wire::dialects::ClientDialect;
 use http::{Method, StatusCode, Uri};
 
 use crate::access_log::LogLine;
@@ -42,6 +43,7 @@ pub(crate) struct RequestRecord {
     pub(crate) route: RouteLabel,
     pub(crate) client: SocketAddr,
     pub(crate) listener: Listener,
+    pub(crate) dialect: ClientDialect,
     pub(crate) key: Option<Arc<str>>,
     pub(crate) call: Option<Arc<CallLog>>,
     pub(crate) status: Option<StatusCode>,
@@ -156,6 +158,7 @@ impl RequestRecord {
             route: self.route,
             client: self.client,
             listener: self.listener,
+            dialect: self.dialect,
             key: self.key.clone(),
             call: self.call.clone(),
             status: Some(StatusCode::OK),

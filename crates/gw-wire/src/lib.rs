@@ -30,3 +30,4 @@ pub mod strategy;
 pub mod stream;
 pub mod trace_context;
 pub mod usage;
+pub mod utf8;

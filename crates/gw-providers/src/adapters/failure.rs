@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::utf8;
 use http::HeaderMap;
 use serde_json::Value;
 
@@ -88,7 +89,7 @@ pub(super) fn cut_event() -> Failure {
 
 /// The body as text, without a byte order mark.
 pub(super) fn body_text(body: &[u8]) -> Result<&str, Failure> {
-    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
+    let text = utf8::text(body).map_err(|_| invalid("the body is not UTF-8"))?;
     Ok(text.strip_prefix('\u{feff}').unwrap_or(text))
 }
 

@@ -14,6 +14,7 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::json::View;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextChoice, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Rule};
+use gw_wire::utf8;
 
 use super::{failure, replay, shaping, tool_names};
 use crate::adapter::{
@@ -227,7 +228,7 @@ impl<D: Dialect> Adapter for Native<D> {
         let mut reply = self.0.decode(body, reading)?;
         shaping::reply(&mut reply, reading);
         if reading.is_native {
-            reply.native = std::str::from_utf8(body).ok().map(Cow::Borrowed);
+            reply.native = utf8::text(body).ok().map(Cow::Borrowed);
         }
         Ok(reply)
     }

@@ -11,6 +11,7 @@ use super::invalid::Invalid;
 use super::limits::{RequestLimits, body_too_large};
 use crate::json::{Extent, Kind, MAX_DEPTH, ScanError, View, check_members};
 use crate::names::{NameIndex, duplicate, position};
+use crate::utf8;
 
 /// Other gateways' names for `routing.fallback`: OpenRouter's and LiteLLM's, and the one of agents' settings.
 pub(super) const TOP_LEVEL_FALLBACKS: [&str; 3] = ["models", "fallbacks", "fallback_model"];
@@ -285,7 +286,7 @@ fn invalid(message: String) -> Invalid {
 }
 
 fn text_of(bytes: &[u8]) -> Result<&str, Invalid> {
-    std::str::from_utf8(bytes).map_err(|error| {
+    utf8::text(bytes).map_err(|error| {
         invalid(format!(
             "The request body is not UTF-8: byte {} is not part of a character.",
             error.valid_up_to()

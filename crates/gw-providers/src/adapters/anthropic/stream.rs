@@ -8,6 +8,7 @@ use gw_wire::dialects::ClientDialect;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
+use gw_wire::utf8;
 use serde_json::Value;
 
 use super::open_blocks::OpenBlocks;
@@ -134,7 +135,7 @@ impl AnthropicStreamState {
     /// Hands an event on to a client of the same dialect. The type is the event's name.
     fn hand_on(&self, name: &str, data: &[u8], sink: EventSink<'_>) {
         if self.is_native
-            && let Ok(data) = std::str::from_utf8(data)
+            && let Ok(data) = utf8::text(data)
         {
             let dialect = ClientDialect::Messages;
             sink(Event::Frame { dialect, name, data });

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use super::errors;
 use super::usage::UsageMetadata;
-use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::failure::{body_text, invalid, invalid_json};
 
 #[derive(Serialize)]
 struct BatchEmbedRequest<'a> {
@@ -88,7 +88,7 @@ pub(in crate::adapters) fn to_json(body: &impl Serialize) -> Result<Vec<u8>, Fai
 
 /// Decodes the vectors, in the order of the texts.
 pub(in crate::adapters) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Failure> {
-    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
+    let text = body_text(body)?;
     let answer: GeminiEmbeddings<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     if answer.error.is_some() {
         let error = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;

@@ -15,14 +15,14 @@ use super::contents::{IMAGE_ID_PREFIX, SIGNATURE_FORMAT, TEXT_ID_PREFIX, USUAL_O
 use super::errors;
 use super::grounding::GroundingCitations;
 use super::logprobs;
-use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::failure::{body_text, invalid, invalid_json};
 use crate::adapters::replay::order::{Block, Order, joined};
 
 pub(super) use crate::adapters::replay::DETAILS;
 
 /// Decodes a complete response.
 pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
-    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
+    let text = body_text(body)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.trim_start().starts_with('[') {
         let value = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;

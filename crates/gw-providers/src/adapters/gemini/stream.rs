@@ -12,6 +12,7 @@ use gw_wire::hosted_tools::HostedCalls;
 use gw_wire::reply::Finish;
 use gw_wire::sse::SseDecoder;
 use gw_wire::usage::Usage;
+use gw_wire::utf8;
 use memchr::memchr;
 use serde_json::Value;
 
@@ -169,7 +170,7 @@ impl GeminiStreamState {
             return;
         }
         self.has_begun = true;
-        let Ok(text) = std::str::from_utf8(data) else {
+        let Ok(text) = utf8::text(data) else {
             return match is_last {
                 true => self.fail_cut_off(sink),
                 false => self.fail(invalid("an event of the stream is not UTF-8"), sink),

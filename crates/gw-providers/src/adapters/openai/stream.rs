@@ -7,6 +7,7 @@ use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{Finish, STOP_SEQUENCE};
 use gw_wire::usage::Usage;
+use gw_wire::utf8;
 use serde_json::Value;
 
 use super::calls::ToolCallTracker;
@@ -63,7 +64,7 @@ impl StreamState for OpenAiStreamState {
         if data == b"[DONE]" {
             return self.progress.end(sink);
         }
-        let Ok(text) = std::str::from_utf8(data) else {
+        let Ok(text) = utf8::text(data) else {
             return self.fail(invalid("an event of the stream is not UTF-8"), sink);
         };
         if name == b"error" {
@@ -90,7 +91,7 @@ impl StreamState for OpenAiStreamState {
     }
 
     fn document(&mut self, document: &[u8], sink: EventSink<'_>) {
-        let Ok(text) = std::str::from_utf8(document) else { return };
+        let Ok(text) = utf8::text(document) else { return };
         let Ok(envelope) = serde_json::from_str::<OpenAiEnvelope<'_>>(text) else { return };
         if envelope.is_error() || envelope.choices.is_some() {
             self.progress.has_begun = true;

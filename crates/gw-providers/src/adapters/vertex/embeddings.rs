@@ -13,7 +13,7 @@ use gw_wire::usage::{MAX_BELIEVABLE, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::adapters::failure::{invalid, invalid_json};
+use crate::adapters::failure::{body_text, invalid, invalid_json};
 use crate::adapters::gemini::embeddings::{self, EmbeddingContent, check_lengths, to_json};
 use crate::adapters::native::unsupported;
 
@@ -103,7 +103,7 @@ pub(super) fn encode(
 
 /// Reads the response of either method.
 pub(super) fn decode(body: &[u8]) -> Result<EmbeddingsReply<'_>, Failure> {
-    let text = std::str::from_utf8(body).map_err(|_| invalid("the body is not UTF-8"))?;
+    let text = body_text(body)?;
     let answer: Predictions<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     let Some(predictions) = answer.predictions else { return embeddings::decode(body) };
     let mut vectors = Vec::with_capacity(predictions.len());

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use gw_wire::dialects::ClientDialect;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::utf8;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -75,7 +76,7 @@ impl StreamState for ResponsesStreamState {
         if data == b"[DONE]" {
             return self.fail(invalid("the stream ended without a final event"), sink);
         }
-        let Ok(text) = std::str::from_utf8(data) else {
+        let Ok(text) = utf8::text(data) else {
             return self.fail(invalid("an event of the stream is not UTF-8"), sink);
         };
         let read = match serde_json::from_str::<ResponseEvent<'_>>(text) {
