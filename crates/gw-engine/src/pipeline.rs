@@ -272,6 +272,6 @@ mod tests {
         let bytes = bytes_of(|(services, client, body): (Services, Box<RequestContext>, Bytes)| async move {
             run(&services, PlainOperation::Chat, client, body).await
         });
-        assert!(bytes <= 3_200, "{bytes}");
+        assert!(bytes <= 2_944, "{bytes}");
     }
 }

@@ -7,6 +7,7 @@ use gw_wire::dialects::gemini::{GeminiMethod, ROOTS};
 use gw_wire::percent::decode;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue};
+use memchr::memchr2;
 
 /// The header with the key of a client of Google's API.
 pub(crate) const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-key");
@@ -15,9 +16,7 @@ pub(crate) const GOOGLE_KEY: HeaderName = HeaderName::from_static("x-goog-api-ke
 pub(crate) fn split(path: &str) -> Option<(Cow<'_, str>, GeminiMethod)> {
     // The first bytes tell nearly every other path apart.
     let end = ROOTS.into_iter().find_map(|root| path.strip_prefix(root))?;
-    if !end.bytes().any(|byte| matches!(byte, b':' | b'%')) {
-        return None;
-    }
+    memchr2(b':', b'%', end.as_bytes())?;
     match decode(end)? {
         Cow::Borrowed(end) => GeminiMethod::split(end).map(|(model, method)| (Cow::Borrowed(model), method)),
         Cow::Owned(end) => {

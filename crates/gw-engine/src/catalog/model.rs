@@ -204,12 +204,16 @@ impl Model {
     /// The category of a model that writes no text; None for a model that can chat or complete text.
     #[must_use]
     pub fn only_category(&self) -> Option<ModelCategory> {
-        let is_only = |category: &ModelCategory| match (self.known_category(), &self.modalities) {
-            (Some(known), _) => has(known, category.name) && !has(known, "chat"),
-            (None, Some(modalities)) => matches!(&*modalities.output, [only] if **only == *category.name),
-            (None, None) => false,
-        };
-        PlainOperation::ALL.into_iter().filter_map(|operation| operation.row().category).find(is_only)
+        let mut categories = PlainOperation::ALL.into_iter().filter_map(|operation| operation.row().category);
+        match (self.known_category(), &self.modalities) {
+            (Some(known), _) if has(known, "chat") => None,
+            (Some(known), _) => categories.find(|category| has(known, category.name)),
+            (None, Some(modalities)) => match &*modalities.output {
+                [only] => categories.find(|category| **only == *category.name),
+                _ => None,
+            },
+            (None, None) => None,
+        }
     }
 
     /// Whether it can only embed.

@@ -68,17 +68,30 @@ impl Numbers {
 /// An insert statement for a fixed number of rows; unused rows are NULL and not inserted. A few statements, each prepared
 /// once, are thus enough for any number of rows, usually in one call to SQLite's thread.
 macro_rules! insert {
-    ($rows:expr, $end:expr) => {
+    ($columns:expr, $rows:expr, $end:expr) => {
         concat!(
-            "INSERT INTO ledger_rows (at, request_id, who, status, entry, session, names) SELECT * FROM (VALUES ",
+            "INSERT INTO ledger_rows (",
+            $columns,
+            ") SELECT * FROM (VALUES ",
             $rows,
             ") WHERE column1 IS NOT NULL ON CONFLICT DO NOTHING",
             $end
         )
     };
 }
+macro_rules! columns {
+    () => {
+        "at, request_id, who, status, entry"
+    };
+    (named) => {
+        concat!(columns!(), ", session, names")
+    };
+}
 macro_rules! row {
     () => {
+        "(?,?,?,?,?)"
+    };
+    (named) => {
         "(?,?,?,?,?,?,?)"
     };
 }
@@ -89,14 +102,26 @@ macro_rules! four {
 }
 pub(super) use four;
 
-/// A statement for this many rows or fewer, and its number of rows.
-fn statement(rows: usize) -> (&'static str, usize) {
-    match rows {
-        ..=1 => (insert!(row!(), ""), 1),
-        2..=16 => (insert!(four!(four!(row!())), ""), 16),
-        17..=64 => (insert!(four!(four!(four!(row!()))), ""), 64),
-        _ => (insert!(four!(four!(four!(four!(row!())))), ""), 256),
-    }
+macro_rules! statement {
+    ($rows:expr, $($named:ident)?) => {
+        match $rows {
+            ..=1 => (insert!(columns!($($named)?), row!($($named)?), ""), 1),
+            2..=16 => (insert!(columns!($($named)?), four!(four!(row!($($named)?))), ""), 16),
+            17..=64 => (insert!(columns!($($named)?), four!(four!(four!(row!($($named)?)))), ""), 64),
+            _ => (insert!(columns!($($named)?), four!(four!(four!(four!(row!($($named)?))))), ""), 256),
+        }
+    };
+}
+
+/// A statement for this many rows or fewer, and its number of rows. SQLite clears and reads all parameters, so rows that
+/// name neither a session nor an attribution have none for them.
+fn statement(rows: usize, is_named: bool) -> (&'static str, usize) {
+    if is_named { statement!(rows, named) } else { statement!(rows,) }
+}
+
+/// Whether one of the lines names a session or an attribution.
+fn is_named(lines: &[(&Line, usize)]) -> bool {
+    lines.iter().any(|(line, _)| line.session.is_some() || line.names.is_some())
 }
 
 /// Inserts lines, each with the index of its group, if all of them are new. False: some rows existed already, so the
@@ -106,11 +131,12 @@ pub(super) async fn insert(
     numbers: &Numbers,
     mut lines: &[(&Line, usize)],
 ) -> sqlx::Result<bool> {
+    let is_named = is_named(lines);
     while !lines.is_empty() {
-        let (sql, count) = statement(lines.len());
+        let (sql, count) = statement(lines.len(), is_named);
         let (chunk, after) = lines.split_at(count.min(lines.len()));
         lines = after;
-        let done = bound(sql, numbers, chunk).execute(&mut *connection).await?;
+        let done = bound(sql, numbers, chunk, is_named).execute(&mut *connection).await?;
         if done.rows_affected() != chunk.len() as u64 {
             return Ok(false);
         }
@@ -124,11 +150,12 @@ pub(super) async fn insert_some(
     numbers: &Numbers,
     lines: &[(&Line, usize)],
 ) -> sqlx::Result<Vec<bool>> {
-    const INSERT: &str = insert!(four!(four!(four!(row!()))), " RETURNING at, request_id");
+    const INSERT: &str =
+        insert!(columns!(named), four!(four!(four!(row!(named)))), " RETURNING at, request_id");
     let mut is_new = Vec::with_capacity(lines.len());
     for chunk in lines.chunks(64) {
         let mut new: HashSet<(i64, String)> = HashSet::new();
-        for row in bound(INSERT, numbers, chunk).fetch_all(&mut *connection).await? {
+        for row in bound(INSERT, numbers, chunk, true).fetch_all(&mut *connection).await? {
             new.insert((row.try_get(0)?, row.try_get(1)?));
         }
         // A line that occurs twice in one batch is one row.
@@ -141,6 +168,7 @@ fn bound(
     sql: &'static str,
     numbers: &Numbers,
     lines: &[(&Line, usize)],
+    is_named: bool,
 ) -> sqlx::query::Query<'static, Sqlite, sqlx::sqlite::SqliteArguments> {
     let mut query = sqlx::query::<Sqlite>(sql);
     for (line, group) in lines {
@@ -150,7 +178,9 @@ fn bound(
             .bind(Arc::<str>::from(&*line.request_id))
             .bind(numbers.of.get(*group).copied());
         query = query.bind(line.failure.as_deref()).bind(Arc::<str>::from(line.rest()));
-        query = query.bind(line.session.as_deref()).bind(line.names.as_deref());
+        if is_named {
+            query = query.bind(line.session.as_deref()).bind(line.names.as_deref());
+        }
     }
     query
 }

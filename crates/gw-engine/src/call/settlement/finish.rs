@@ -1,7 +1,7 @@
 //! The end of a settlement: its row in the ledger, its reservations, and its metrics.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gw_cache::Stored;
 use gw_wire::gateway::AttemptRecord;
@@ -134,11 +134,16 @@ impl Settlement {
     /// Writes the ledger's line, and settles the reservations after it: a process that dies in between must not have charged the budget for a
     /// request that the ledger does not have.
     fn settle(&mut self) {
+        let now = clock::now();
         if let Some(line) = self.line.take() {
             let record = self.log.record();
-            line.end(record.status.unwrap_or("ok"), record.ttft_ms, millis(clock::since(self.accepted)));
+            line.end(
+                record.status.unwrap_or("ok"),
+                record.ttft_ms,
+                millis(now.saturating_duration_since(self.accepted)),
+            );
         }
-        self.measure();
+        self.measure(now);
         if let Some(tracing) = self.tracing.take() {
             tracing.end(&self.upstream_calls);
         }
@@ -160,12 +165,11 @@ impl Settlement {
     }
 
     /// Measures the request for the metrics.
-    fn measure(&self) {
+    fn measure(&self, now: Instant) {
         let record = self.log.record();
         if record.fallback && record.status == Some("ok") {
             self.upstream_calls.last_answering().iter().for_each(|it| self.metrics.fell_back(&it.metrics));
         }
-        let now = clock::now();
         let duration = now.saturating_duration_since(self.accepted);
         if let Some((begin, end)) = self.upstream_calls.span() {
             let before = begin.saturating_duration_since(self.accepted);
