@@ -103,7 +103,7 @@ async fn open_once(path: &Path) -> Result<SqlitePools> {
     };
     let connecting = async {
         // Fewer checkpoints copy a page that is written repeatedly only once.
-        let writing = options.clone().pragma("wal_autocheckpoint", "4000").pragma("cache_size", "-8192");
+        let writing = options.clone().pragma("wal_autocheckpoint", "4000").pragma("cache_size", "-2048");
         tokio::try_join!(pool(options.clone(), READERS), pool(writing, 1)).map_err(failed)
     };
     // Each connection has a thread, so those of a file that needs no change open side by side.
