@@ -166,6 +166,7 @@ fn finish(mut normaliser: Normaliser, out: &mut Vec<u8>) {
         attempts: Vec::new(),
         warnings: Vec::new(),
         saved: None,
+        preset: None,
         similar: None,
     };
     normaliser.accept(Event::Finish { choice: 0, reason: Finish::Stop }, out);

@@ -84,6 +84,14 @@ fn name(node: &Node) -> Option<String> {
     })
 }
 
+/// Identifies the state of a table: the first digits of a hash of its values.
+pub(super) fn version_of(table: &Table) -> String {
+    const BYTES: usize = 6;
+    let mut hash = Sha256::new();
+    add_table(&mut hash, table);
+    gw_wire::hex::encode(hash.finalize().get(..BYTES).unwrap_or_default())
+}
+
 fn digest(node: &Node) -> [u8; 32] {
     let mut hash = Sha256::new();
     add(&mut hash, node);
@@ -119,13 +127,16 @@ fn add(hash: &mut Sha256, node: &Node) {
                 add(hash, node);
             }
         }
-        Checked::Table(table) => {
-            text(hash, 8, &table.nodes.len().to_string());
-            for (key, node) in &table.nodes {
-                text(hash, 9, key);
-                add(hash, node);
-            }
-        }
+        Checked::Json(value) => text(hash, 10, &value.to_string()),
+        Checked::Table(table) => add_table(hash, table),
+    }
+}
+
+fn add_table(hash: &mut Sha256, table: &Table) {
+    text(hash, 8, &table.nodes.len().to_string());
+    for (key, node) in &table.nodes {
+        text(hash, 9, key);
+        add(hash, node);
     }
 }
 

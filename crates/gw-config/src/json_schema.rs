@@ -77,6 +77,7 @@ fn kind(kind_of_value: &Kind) -> Value {
         Kind::Time => json!({ "type": "string", "format": "date-time" }),
         Kind::List { of, min } => json!({ "type": "array", "items": kind(of), "minItems": min }),
         Kind::Map { of, .. } => json!({ "type": "object", "additionalProperties": kind(of) }),
+        Kind::Json => json!({}),
         Kind::Table(table) => section(table),
         Kind::Tables(table) => json!({ "type": "array", "items": section(table) }),
         Kind::Either(one, other) => json!({ "anyOf": [kind(one), kind(other)] }),

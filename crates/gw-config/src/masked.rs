@@ -30,6 +30,7 @@ pub(super) fn value(node: &Node) -> Value {
             let all = pairs.iter().map(|(name, node)| (name.clone(), value(node)));
             Value::Object(all.collect::<Map<_, _>>())
         }
+        Checked::Json(value) => value.clone(),
         Checked::Table(table) => masked(table),
     }
 }

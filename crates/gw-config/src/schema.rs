@@ -74,6 +74,8 @@ pub(super) enum Kind {
         key: &'static TextFormat,
         of: &'static Kind,
     },
+    /// Any value, as JSON.
+    Json,
     Table(&'static Section),
     /// `[[name]]`
     Tables(&'static Section),
@@ -211,9 +213,12 @@ impl Kind {
             | Self::Choice(_)
             | Self::ChoiceOr(..)
             | Self::Time => true,
-            Self::List { .. } | Self::Map { .. } | Self::Table(_) | Self::Tables(_) | Self::Either(..) => {
-                false
-            }
+            Self::List { .. }
+            | Self::Map { .. }
+            | Self::Json
+            | Self::Table(_)
+            | Self::Tables(_)
+            | Self::Either(..) => false,
         }
     }
 
@@ -237,6 +242,7 @@ impl Kind {
             Self::Time => "a date and time with an offset, such as 2027-01-01T00:00:00Z".to_owned(),
             Self::List { of, .. } => format!("a list, each {}", of.describe()),
             Self::Map { key, of } => format!("a table of {} = {}", key.shape, of.describe()),
+            Self::Json => "any value".to_owned(),
             Self::Table(_) => "a table".to_owned(),
             Self::Tables(_) => "a list of tables".to_owned(),
             Self::Either(one, other) => format!("{}, or {}", one.describe(), other.describe()),

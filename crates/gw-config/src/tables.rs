@@ -23,7 +23,7 @@ mod store;
 mod telemetry;
 mod timeouts;
 
-pub(super) use aliases::TARGET_NAMES;
+pub(super) use aliases::{CONDITIONAL_TARGETS, TARGET_NAMES};
 #[cfg(test)]
 pub(super) use providers::APIS;
 

@@ -26,6 +26,7 @@ pub(super) enum Checked {
     Time(i64),
     List(Vec<Node>),
     Map(Vec<(String, Node)>),
+    Json(serde_json::Value),
     Table(Table),
 }
 

@@ -75,6 +75,8 @@ fn kind(kind_: &'static Kind, value: &mut Value, path: &str, visit: &mut dyn FnM
                 kind(of, item, &format!("{path}[{index}]"), visit);
             }
         }
+        // A text at any depth may hold a reference.
+        (Kind::Json, _) => json(value, path, visit),
         (Kind::Map { of, .. }, Value::Object(members)) => {
             for (name, value) in members {
                 kind(of, value, &below(path, name), visit);
@@ -85,6 +87,24 @@ fn kind(kind_: &'static Kind, value: &mut Value, path: &str, visit: &mut dyn FnM
             kind(chosen, value, path, visit);
         }
         _ => {}
+    }
+}
+
+/// Visits every text of a value of any type.
+fn json(value: &mut Value, path: &str, visit: &mut dyn FnMut(&str, Leaf, &mut Value)) {
+    match value {
+        Value::String(_) => visit(path, Leaf::Text, value),
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                json(item, &format!("{path}[{index}]"), visit);
+            }
+        }
+        Value::Object(members) => {
+            for (name, value) in members {
+                json(value, &below(path, name), visit);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 

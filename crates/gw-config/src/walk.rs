@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::path::Path;
 
+use serde_json::Value;
 use toml::de::{DeArray, DeTable, DeValue};
 
+use super::effective;
 use super::interpolate::interpolate;
 use super::problems::{Position, ProblemReport};
 use super::scalar::{self, ValueError};
@@ -100,6 +102,7 @@ impl Walker<'_> {
             (Kind::Map { key, of }, DeValue::Table(entries)) => {
                 Ok(Checked::Map(self.map(key, of, entries, path)))
             }
+            (Kind::Json, _) => return self.json(value, at, path).map(Checked::Json),
             (Kind::Either(one, other), _) => match [one, other].into_iter().find(|kind| fits(kind, value)) {
                 Some(kind) => return self.value(kind, value, at, path),
                 None => Err(scalar::mistyped(kind, value)),
@@ -188,6 +191,24 @@ impl Walker<'_> {
             }
         }
         nodes
+    }
+
+    /// A value of any type, whose texts may hold references.
+    fn json(&mut self, value: &DeValue<'_>, at: &Position, path: &str) -> Option<Value> {
+        Some(match value {
+            DeValue::String(text) => Value::from(&*self.resolved(text, at, path)?),
+            DeValue::Array(values) => {
+                let values = values.iter().map(|value| self.json(value.get_ref(), at, path));
+                Value::Array(values.collect::<Option<_>>()?)
+            }
+            DeValue::Table(table) => {
+                let members = table.iter().map(|(name, value)| {
+                    Some((name.get_ref().to_string(), self.json(value.get_ref(), at, path)?))
+                });
+                Value::Object(members.collect::<Option<_>>()?)
+            }
+            plain => effective::json(plain),
+        })
     }
 
     /// `{ file = "path" }`

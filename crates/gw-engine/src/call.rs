@@ -178,6 +178,7 @@ impl Call {
             attempts: std::mem::take(&mut self.progress.records),
             warnings,
             saved: None,
+            preset: self.context.client.preset.clone(),
             similar: None,
         }
     }

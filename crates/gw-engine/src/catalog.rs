@@ -31,6 +31,7 @@ pub use self::list::{Visible, not_found};
 pub use self::model::Model;
 use self::names::Index;
 pub use self::names::Resolved;
+pub(crate) use self::names::claude_name;
 pub use self::providers::{Discovered, ProviderFacts};
 use crate::error::Result;
 use crate::settings::{Aliases, ModelSettings};

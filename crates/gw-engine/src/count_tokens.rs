@@ -63,7 +63,9 @@ pub(crate) async fn count_tokens(
             }
         };
         let (metrics, caller) = (&services.metrics, &client.caller);
-        let plan = plan::plan(PlanRequest { snapshot: &snapshot, metrics, caller, request: &request }, None)?;
+        let client = Some(&*client);
+        let planner = PlanRequest { snapshot: &snapshot, metrics, caller, request: &request, client };
+        let plan = plan::plan(planner, None)?;
         Ok::<_, Error>((plan.candidates.into_iter().next(), request))
     };
     let (first, request) = offload_if(is_heavy(&body) || earlier.is_heavy(), prepare).await?;

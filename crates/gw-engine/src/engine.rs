@@ -4,6 +4,7 @@ mod callers;
 mod configuration;
 mod model_lists;
 mod passthrough;
+mod presets;
 mod prices;
 
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
 
 pub use self::configuration::{Configured, Deployed};
+pub use self::presets::PresetsInForce;
 use gw_wire::operation::PlainOperation;
 
 use crate::auth::{Caller, KeyRing};

@@ -11,6 +11,7 @@ pub enum Kind {
     UnsupportedParameter,
     UnsupportedValue,
     UnsupportedModel,
+    NoMatchingTarget,
     MaxCostExceeded,
     ContextLengthExceeded,
     ContentFilter,
@@ -66,11 +67,12 @@ pub enum Retry {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::Invalid,
         Self::UnsupportedParameter,
         Self::UnsupportedValue,
         Self::UnsupportedModel,
+        Self::NoMatchingTarget,
         Self::MaxCostExceeded,
         Self::ContextLengthExceeded,
         Self::ContentFilter,
@@ -123,6 +125,7 @@ impl Kind {
             Self::UnsupportedParameter => (400, REQUEST, "unsupported_parameter"),
             Self::UnsupportedValue => (400, REQUEST, "unsupported_value"),
             Self::UnsupportedModel => (400, REQUEST, "unsupported_model"),
+            Self::NoMatchingTarget => (400, REQUEST, "no_matching_target"),
             Self::MaxCostExceeded => (400, REQUEST, "max_cost_exceeded"),
             Self::ContextLengthExceeded => (400, REQUEST, "context_length_exceeded"),
             Self::ContentFilter => (400, REQUEST, "content_filter"),
@@ -185,6 +188,7 @@ impl Kind {
             | Self::UnsupportedParameter
             | Self::UnsupportedValue
             | Self::UnsupportedModel
+            | Self::NoMatchingTarget
             | Self::MaxCostExceeded
             | Self::ContextLengthExceeded
             | Self::ContentFilter

@@ -16,8 +16,10 @@ use crate::error::Result;
 use crate::plan::candidate::Candidate;
 pub use crate::plan::cost_estimate::WorstCase;
 use crate::plan::cost_estimate::{explained_worst_case, likely_cost};
+use crate::plan::snapshot::Snapshot;
 use crate::plan::usual_model::name_usual_model;
 use crate::plan::{PlanRequest, PlanTrace, plan};
+use crate::presets::PresetSurface;
 use crate::request::ValidatedRequest;
 use crate::request::operation::parse;
 use crate::services::Services;
@@ -84,11 +86,17 @@ pub struct ExcludedModel {
 pub(crate) fn explain(services: &Services, caller: &Caller, body: Bytes) -> Result<Explanation> {
     let snapshot = services.snapshot();
     let limits = &snapshot.request_limits;
+    let body = with_preset(&snapshot, caller, body)?;
     let mut request = parse(operation(&body, limits, &snapshot.catalog), body, limits)?;
     name_usual_model(&mut request, &snapshot, caller)?;
     let mut trace = PlanTrace::default();
-    let plan_request =
-        PlanRequest { snapshot: &snapshot, metrics: &services.metrics, caller, request: &request };
+    let plan_request = PlanRequest {
+        snapshot: &snapshot,
+        metrics: &services.metrics,
+        caller,
+        request: &request,
+        client: None,
+    };
     let plan = plan(plan_request, Some(&mut trace))?;
     let worst_case = explained_worst_case(&request, &plan, &snapshot.routing);
     let PlanTrace { scored, facts } = trace;
@@ -107,6 +115,24 @@ pub(crate) fn explain(services: &Services, caller: &Caller, body: Bytes) -> Resu
         is_conversation_known: plan.conversation.is_some()
             && facts.iter().any(|facts| facts.prompt_cache.is_some()),
     })
+}
+
+/// The body as the preset that it names changes it.
+fn with_preset(snapshot: &Snapshot, caller: &Caller, body: Bytes) -> Result<Bytes> {
+    if snapshot.presets.is_empty() {
+        return Ok(body);
+    }
+    let surface = match operation(&body, &snapshot.request_limits, &snapshot.catalog) {
+        PlainOperation::Chat => PresetSurface::Chat,
+        PlainOperation::Completion => PresetSurface::Completion,
+        PlainOperation::Embeddings
+        | PlainOperation::Rerank
+        | PlainOperation::Score
+        | PlainOperation::Moderation
+        | PlainOperation::Images => PresetSurface::OneShot,
+    };
+    let applied = snapshot.apply_preset(caller, surface, None, &body)?;
+    Ok(applied.map_or(body, |applied| applied.body))
 }
 
 fn rank(candidate: &Candidate, scored: Scored, facts: Facts, request: &ValidatedRequest) -> RankedCandidate {

@@ -29,6 +29,7 @@ pub mod passthrough_routes;
 pub mod payloads;
 mod pipeline;
 mod plan;
+pub mod presets;
 mod proportional;
 mod read_memory;
 pub mod request;

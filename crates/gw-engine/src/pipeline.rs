@@ -224,6 +224,7 @@ fn prepare(
         metrics: &services.metrics,
         caller: &client.caller,
         request: &request,
+        client: Some(client),
     };
     let mut plan = plan::plan(plan_request, None)?;
     if let Some(settlement) = &mut settlement {

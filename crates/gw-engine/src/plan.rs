@@ -5,6 +5,7 @@ pub(crate) mod affinity;
 pub(crate) mod call_size;
 pub(crate) mod candidate;
 pub(crate) mod capability;
+mod conditions;
 pub(crate) mod cost_estimate;
 pub(crate) mod hedge_pair;
 pub(crate) mod routing_state;
@@ -37,6 +38,7 @@ use crate::plan::cost_estimate::likely_cost;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::tenant_policy::permitted;
 use crate::request::ValidatedRequest;
+use crate::request::context::RequestContext;
 
 /// The scores of the candidates, for an explanation of the plan.
 #[derive(Debug, Default)]
@@ -54,6 +56,8 @@ pub(crate) struct PlanRequest<'a> {
     pub(crate) metrics: &'a Metrics,
     pub(crate) caller: &'a Caller,
     pub(crate) request: &'a ValidatedRequest,
+    /// The facts beside the body, for the conditions of targets; None = an explanation, which has none.
+    pub(crate) client: Option<&'a RequestContext>,
 }
 
 /// Resolves the requested model and its fallbacks into a plan.
@@ -69,7 +73,14 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
     let unknown = || unknown_model(snapshot, caller, request.model());
     let requested = snapshot.catalog.resolve(request.model()).ok_or_else(unknown)?;
     strategy = strategy.or(requested.strategy.and_then(Strategy::named));
-    named.push((request.model(), requested.models));
+    let chosen = planner.conditional_targets()?;
+    match &chosen {
+        None => named.push((request.model(), requested.models)),
+        Some(chosen) => {
+            let filled = chosen.iter().filter(|models| !models.is_empty());
+            named.extend(filled.map(|models| (request.model(), models.as_slice())));
+        }
+    }
     for fallback in &routing.fallback {
         let resolved = snapshot.catalog.resolve(&fallback.model);
         named.push((&*fallback.model, resolved.ok_or_else(|| no_such_fallback(fallback))?.models));
@@ -116,6 +127,19 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
 }
 
 impl PlanRequest<'_> {
+    /// The targets of the requested alias that are for this request. None: no target of it has a condition.
+    fn conditional_targets(&self) -> Result<Option<[Vec<Arc<Model>>; 2]>> {
+        let Self { snapshot, caller, request, client, .. } = self;
+        if snapshot.presets.is_empty() {
+            return Ok(None);
+        }
+        let alias = snapshot.presets.alias(request.model());
+        let alias = alias.filter(|alias| !alias.settings.conditional.is_empty());
+        alias
+            .map(|alias| conditions::targets(alias, &snapshot.catalog, (caller, *client), request))
+            .transpose()
+    }
+
     /// The model as a candidate; None if the plan has it already.
     fn consider(&self, model: &Arc<Model>, group: u32, known: &[Candidate]) -> Result<Option<Candidate>> {
         if known.iter().any(|known| known.model.id == model.id) {

@@ -1,6 +1,7 @@
 //! The settings of models, aliases, routing and keys in gateway.toml.
 
-use std::collections::BTreeMap;
+mod aliases;
+
 use std::sync::Arc;
 
 use gw_providers::settings::TimeoutOverrides;
@@ -13,6 +14,9 @@ use gw_wire::money::{Price, UnitPrice};
 use gw_wire::request::RequestLimits;
 use secrecy::SecretString;
 
+pub use self::aliases::{
+    AliasSettings, Aliases, ConditionalTarget, ModelFeature, PresetSettings, SystemMode, TargetMatch,
+};
 use crate::catalog::prices::{ImagePrice, ToolPrices, UnitPrices};
 
 /// `[routing]`.
@@ -241,18 +245,6 @@ impl Default for PassthroughSettings {
             allow_plain_http: false,
         }
     }
-}
-
-/// The aliases by their names.
-pub type Aliases = BTreeMap<String, AliasSettings>;
-
-/// One alias.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct AliasSettings {
-    /// The ids, bare names or other aliases that the alias stands for.
-    pub targets: Vec<String>,
-    /// Whether the alias has a second name that the model discovery of Claude Code keeps.
-    pub has_claude_name: bool,
 }
 
 /// All settings of the engine.

@@ -12,16 +12,17 @@ use gw_engine::{
     AdmissionPermit, CallLog, Caller, ClientSurface, Engine, LimitStates, Reply, ReplyBody, RequestContext,
 };
 use gw_wire::dialects::ClientDialect;
-use gw_wire::operation::Operation;
+use gw_wire::operation::{Operation, PlainOperation};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use http_body::Body;
 
 use crate::admission::Admission;
-use crate::attribution::names_of;
+use crate::attribution::{RequestNames, names_of};
 use crate::cut::until_cut;
 use crate::gemini_url;
+use crate::preset;
 use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
 use crate::response::{Content, ExtraHeaders, GatewayReply, HttpReply, JSON, spell_reset};
@@ -102,15 +103,16 @@ where
         record.capture = state.engine.capture(&caller, &record.request_id, &bytes);
     }
     let is_trusted = caller.trusts_attribution();
-    let (session, names) = if bytes.len() <= MAX_INLINE_BYTES {
-        (session_of(&parts.headers, &bytes), names_of(&parts.headers, &bytes, is_trusted))
-    } else {
-        let (headers, body) = (parts.headers.clone(), bytes.clone());
-        let read = move || (session_of(&headers, &body), names_of(&headers, &body, is_trusted));
-        cpu.host(offload(read)).await
-    };
+    let (session, names) = read_names(&cpu, &parts.headers, &bytes, is_trusted).await;
     // No upstream gets the tags.
-    let bytes = names.body.unwrap_or(bytes);
+    let mut bytes = names.body.unwrap_or(bytes);
+    let mut surface = surface_of(parts, record.dialect, generation, wishes.is_plain);
+    let (mut preset, mut matched_headers) = (None, Vec::new());
+    if let Some(presets) = state.engine.presets() {
+        matched_headers = presets.matched_headers(&parts.headers);
+        let to = (plain_operation(generation), &mut surface);
+        (bytes, preset) = Box::pin(preset::apply(presets, &cpu, &caller, to, bytes)).await?;
+    }
     let log = Arc::new(CallLog::default());
     if wishes.dry_run.is_none() {
         record.call = Some(Arc::clone(&log));
@@ -124,12 +126,14 @@ where
         client: Some(record.client.ip()),
         session,
         attribution: names.attribution,
+        preset,
+        matched_headers,
         warnings: names.warnings,
         max_cost: wishes.max_cost.map(Box::new),
         dry_run: wishes.dry_run.clone(),
         cache_control: cache_control(&parts.headers),
         keepalive: state.settings.keepalive,
-        surface: surface_of(parts, record.dialect, generation, wishes.is_plain),
+        surface,
         trace: record.trace.clone(),
     });
     let is_array = context.surface.gemini.as_ref().is_some_and(|url| url.is_array);
@@ -165,6 +169,25 @@ fn surface_of(
         },
         gemini: if is_gemini { gemini_url::read(parts).map(Arc::new) } else { None },
     }
+}
+
+/// The operation of a body of OpenAI's older APIs.
+fn plain_operation(generation: Generation) -> Option<PlainOperation> {
+    if let Generation::Answer(Operation::Plain(operation)) = generation { Some(operation) } else { None }
+}
+
+/// The names of a request, and the session that it belongs to. A large body is read on the CPU pool.
+async fn read_names(
+    cpu: &CpuPool,
+    headers: &HeaderMap,
+    bytes: &Bytes,
+    is_trusted: bool,
+) -> (Option<Arc<str>>, RequestNames) {
+    if bytes.len() <= MAX_INLINE_BYTES {
+        return (session_of(headers, bytes), names_of(headers, bytes, is_trusted));
+    }
+    let (headers, body) = (headers.clone(), bytes.clone());
+    cpu.host(offload(move || (session_of(&headers, &body), names_of(&headers, &body, is_trusted)))).await
 }
 
 /// What a client asks for beside its request. A count of tokens generates nothing, so it has no dry run.

@@ -39,6 +39,7 @@ mod ops;
 mod outgoing;
 mod own_page;
 mod passthrough;
+mod preset;
 mod proxy_protocol;
 mod quiet_body;
 mod refusal;

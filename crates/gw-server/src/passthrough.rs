@@ -167,6 +167,8 @@ fn context(
         attribution: names.attribution,
         warnings: names.warnings,
         max_cost: None,
+        preset: None,
+        matched_headers: Vec::new(),
         dry_run: None,
         cache_control: None,
         keepalive: None,

@@ -43,8 +43,19 @@ pub struct GatewayMeta {
     pub warnings: Vec<Cow<'static, str>>,
     /// The cost that a cache hit saved; None = not a cache hit.
     pub saved: Option<Money>,
+    /// The preset that changed the request; None = none did.
+    pub preset: Option<Arc<PresetUse>>,
     /// The source of a semantic cache hit; None = an exact hit or no hit.
     pub similar: Option<SemanticMatch>,
+}
+
+/// The preset that changed a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PresetUse {
+    /// The alias.
+    pub name: Arc<str>,
+    /// The state of the alias: the number of its last change over the API, else a hash of its entry.
+    pub version: Arc<str>,
 }
 
 /// A cached answer to a similar request.

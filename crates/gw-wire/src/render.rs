@@ -402,6 +402,13 @@ pub(crate) fn gateway(out: &mut Vec<u8>, meta: &GatewayMeta) {
         put(out, ",\"saved_usd\":");
         saved.write(out);
     }
+    if let Some(preset) = &meta.preset {
+        put(out, ",\"preset\":{\"name\":");
+        write_str(out, &preset.name);
+        put(out, ",\"version\":");
+        write_str(out, &preset.version);
+        out.push(b'}');
+    }
     if let Some(similar) = &meta.similar {
         put(out, ",\"similarity\":");
         put(out, &similar.shown());

@@ -8,8 +8,8 @@ use gw_engine::catalog::prices::ImagePrice;
 use gw_engine::payloads::PayloadSettings;
 use gw_engine::response_cache::SemanticSettings;
 use gw_engine::settings::{
-    AliasSettings, GuardSettings, KeySettings, Limits, ModelSettings, PassthroughSettings, PricingSettings,
-    Role, RoutingSettings, TierSettings,
+    AliasSettings, ConditionalTarget, GuardSettings, KeySettings, Limits, ModelSettings, PassthroughSettings,
+    PricingSettings, Role, RoutingSettings, TargetMatch, TierSettings,
 };
 use gw_engine::stored_responses::StoredResponseSettings;
 use gw_identity::{ClaimNames, IssuerSettings, KeySource, LoginSettings, SigningAlgorithm};
@@ -49,6 +49,7 @@ own_defaults!(
     AgentSettings,
     AliasSettings,
     CacheSettings,
+    ConditionalTarget,
     GuardSettings,
     IdentitySettings,
     Limits,
@@ -62,6 +63,7 @@ own_defaults!(
     ServerSettings,
     StoreSettings,
     StoredResponseSettings,
+    TargetMatch,
     TierSettings,
     WeightedKey,
 );

@@ -6,9 +6,10 @@ use gw_engine::settings::{AliasSettings, Aliases, ModelSettings, TierSettings};
 use gw_wire::nearest::did_you_mean;
 
 use super::super::binding::filled;
+use super::super::fingerprint::version_of;
 use super::super::problems::ProblemReport;
 use super::super::settings::AgentSettings;
-use super::super::tables::TARGET_NAMES;
+use super::super::tables::{CONDITIONAL_TARGETS, TARGET_NAMES};
 use super::super::tree::{Checked, Node, Table};
 use super::providers::is_known;
 
@@ -59,7 +60,7 @@ pub(super) fn aliases(root: &Table, agents: &AgentSettings, report: &mut Problem
     for (name, node) in root.map("aliases") {
         let mut settings = AliasSettings {
             targets: (TARGET_NAMES.read)(&node.value).unwrap_or_default(),
-            has_claude_name: false,
+            ..AliasSettings::default()
         };
         check_targets(name, node, &mut settings, report);
         aliases.insert(name.clone(), settings);
@@ -71,6 +72,11 @@ pub(super) fn aliases(root: &Table, agents: &AgentSettings, report: &mut Problem
         }
         let mut settings: AliasSettings = filled(Some(table));
         settings.has_claude_name &= agents.claude_aliases;
+        settings.conditional = (CONDITIONAL_TARGETS.read)(&node.value).unwrap_or_default();
+        if !settings.is_plain() {
+            settings.version = version_of(table);
+            check_parameters(table, report);
+        }
         check_targets(&name, node, &mut settings, report);
         aliases.insert(name, settings);
     }
@@ -89,8 +95,40 @@ fn check_targets(alias: &str, node: &Node, settings: &mut AliasSettings, report:
         settings.targets.clear();
         return;
     }
-    for node in nodes.iter().filter(|node| node.value.text() == Some(alias)) {
-        report.fault(&node.at, &node.path, "is an alias of itself");
+    for node in nodes {
+        let table = node.value.table();
+        let model = table.and_then(|table| table.text("model"));
+        if node.value.text().or(model.as_deref()) == Some(alias) {
+            report.fault(&node.at, &node.path, "is an alias of itself");
+        }
+        if let Some(condition) = table.and_then(|table| table.table("match"))
+            && condition.nodes.is_empty()
+        {
+            let hint = Some("leave `match` out for a target of all other requests".to_owned());
+            report.fault_with_hint(&condition.at, &condition.path, "has no condition", hint);
+        }
+    }
+}
+
+/// The members of a request that no preset may set or take out: they choose the model, the question and the form of the answer.
+const NOT_PARAMETERS: [&str; 5] = ["model", "messages", "stream", "routing", "preset"];
+
+/// Checks the names of a preset's parameters.
+fn check_parameters(table: &Table, report: &mut ProblemReport) {
+    const FAULT: &str = "is not a parameter that a preset may change";
+    for list in ["defaults", "overrides"] {
+        for (name, node) in table.map(list) {
+            if NOT_PARAMETERS.contains(&name.as_str()) {
+                report.fault(&node.at, &node.path, FAULT);
+            }
+        }
+    }
+    if let Some(Checked::List(nodes)) = table.node("strip").map(|node| &node.value) {
+        for node in
+            nodes.iter().filter(|node| node.value.text().is_some_and(|it| NOT_PARAMETERS.contains(&it)))
+        {
+            report.fault(&node.at, &node.path, FAULT);
+        }
     }
 }
 

@@ -111,7 +111,18 @@ pub fn load(file: &FileState, overlay: &Overlay, accepted: AcceptedMembers) -> R
         Some(id) => overlay.secrets.get(id).map(|secret| secret.expose_secret().to_owned()),
         None => std::env::var(name).ok(),
     };
-    loader::load_text(&text, file.path.as_deref().unwrap_or(Path::new("gateway.toml")), &lookup, accepted)
+    let path = file.path.as_deref().unwrap_or(Path::new("gateway.toml"));
+    let mut config = loader::load_text(&text, path, &lookup, accepted)?;
+    // An entry of the API has the version of its last change, as its `ETag` says.
+    for entry in overlay.entries.iter().filter(|entry| entry.section == "aliases") {
+        if file.raw.place("aliases", &entry.name).is_none()
+            && let Some(alias) = config.engine.aliases.get_mut(&entry.name)
+            && !alias.is_plain()
+        {
+            alias.version = entry.version.to_string();
+        }
+    }
+    Ok(config)
 }
 
 /// Checks the merged configuration as a whole. `accepted` are names that were accepted before. A misspelling among them is a

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::model::Model;
 use super::providers::ProviderFacts;
 use crate::names_map::NamesMap;
+use crate::presets;
 use crate::settings::{AliasSettings, Aliases};
 
 /// The models of a requested name.
@@ -59,7 +60,7 @@ pub(super) struct ListedAlias {
 
 /// The name under which Claude Code lists an alias. Its model discovery keeps a name that contains `claude` or `anthropic`
 /// in any case (Claude Code documentation, "Gateway protocol reference", August 2026). None: it keeps the alias itself.
-fn claude_name(alias: &str) -> Option<String> {
+pub(crate) fn claude_name(alias: &str) -> Option<String> {
     let small = alias.to_ascii_lowercase();
     let is_kept = ["claude", "anthropic"].iter().any(|kept| small.contains(kept));
     (!is_kept).then(|| format!("claude-{}", alias.replace('/', "-")))
@@ -92,7 +93,7 @@ impl Index {
             Some((provider, _)) => discovering.contains(provider),
             None => !discovering.is_empty(),
         };
-        for (alias, AliasSettings { targets, has_claude_name }) in all {
+        for (alias, AliasSettings { targets, has_claude_name, .. }) in all {
             if alias.trim().is_empty() || alias.chars().any(char::is_control) {
                 problems.push(format!("alias {alias:?} is not a name"));
                 continue;
@@ -195,6 +196,11 @@ impl Index {
     /// Looks up an id, an alias, a bare name, and then the name without a strategy suffix.
     pub(super) fn resolve(&self, name: &str) -> Option<Resolved<'_>> {
         if let Some(models) = self.lookup(name) {
+            return Some(Resolved { models, strategy: None });
+        }
+        // An alias has this name, too. Where there are presets, requests come here without the prefix.
+        let name = name.strip_prefix(presets::PREFIX).unwrap_or(name);
+        if let Some(models) = self.aliases.get(name) {
             return Some(Resolved { models, strategy: None });
         }
         let (stem, strategy) = SUFFIXES

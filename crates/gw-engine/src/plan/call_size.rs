@@ -366,6 +366,16 @@ impl ValidatedRequest {
         sum
     }
 
+    /// The estimated tokens of the texts of all prompts, whatever model reads them.
+    pub(crate) fn estimated_prompt_tokens(&self) -> u64 {
+        if let Self::OneShot(request) = self {
+            return request.size(0..request.parts()).prompt_tokens;
+        }
+        let beside = self.beside();
+        let bytes = self.prompt_bytes().saturating_add(beside.bytes);
+        bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(beside.frames.saturating_mul(FRAME_TOKENS))
+    }
+
     /// The estimated tokens of all prompts, read once by a candidate.
     pub(crate) fn prompt_tokens(&self, candidate: &Candidate) -> u64 {
         if let Self::OneShot(request) = self {

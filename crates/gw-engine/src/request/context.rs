@@ -8,6 +8,7 @@ use bytes::Bytes;
 use gw_wire::attribution::Attribution;
 use gw_wire::dialects::ClientDialect;
 use gw_wire::dialects::gemini::GeminiMethod;
+use gw_wire::gateway::PresetUse;
 use gw_wire::money::Money;
 use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
@@ -32,6 +33,10 @@ pub struct RequestContext {
     pub session: Option<Arc<str>>,
     /// Whom the request is for and what it belongs to; None = it names nothing that counts.
     pub attribution: Option<Arc<Attribution>>,
+    /// The preset that changed the request's body.
+    pub preset: Option<Arc<PresetUse>>,
+    /// The headers that a target's condition reads.
+    pub matched_headers: Vec<(HeaderName, HeaderValue)>,
     /// Warnings of the edge about the request.
     pub warnings: Vec<&'static str>,
     /// The most that the request may cost in the worst case; None = any amount.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gw_cache::Stored;
 use gw_wire::dialects::AnswerForm;
-use gw_wire::gateway::{GatewayMeta, SemanticMatch};
+use gw_wire::gateway::{GatewayMeta, PresetUse, SemanticMatch};
 use gw_wire::stream::{Opening, Shape};
 use http::{HeaderName, HeaderValue};
 
@@ -37,6 +37,7 @@ pub(crate) struct ReplyContext {
     pub(crate) streams: bool,
     pub(crate) keepalive: Option<Duration>,
     pub(crate) log: Arc<CallLog>,
+    preset: Option<Arc<PresetUse>>,
     cpu: CpuPool,
     memory: ReaderMemory,
 }
@@ -60,6 +61,7 @@ impl ReplyContext {
             streams: call.context.request.wants_stream(),
             keepalive: context.keepalive,
             log: Arc::clone(&context.log),
+            preset: context.preset.clone(),
             cpu: call.context.cpu.clone(),
             memory: ReaderMemory {
                 events: call.context.snapshot.state.event_memory.clone(),
@@ -135,6 +137,7 @@ impl ReplyContext {
                 .chain(warnings.iter().copied().map(Cow::Borrowed))
                 .collect(),
             saved: stored.cost,
+            preset: self.preset.clone(),
             similar: self.similar(stored),
         }
     }

@@ -220,7 +220,13 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
     let is_heavy = is_heavy(&body);
     let request = parse(PlainOperation::Embeddings, body, &snapshot.request_limits).ok()?;
     let caller = &call.context.client.caller;
-    let planner = PlanRequest { snapshot: &snapshot, metrics: &services.metrics, caller, request: &request };
+    let planner = PlanRequest {
+        snapshot: &snapshot,
+        metrics: &services.metrics,
+        caller,
+        request: &request,
+        client: None,
+    };
     let plan = plan::plan(planner, None).ok()?;
     let client = Box::new(RequestContext {
         request_id: request_id::generate(),
@@ -231,6 +237,8 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
         surface: ClientSurface::default(),
         trace: None,
         max_cost: None,
+        preset: None,
+        matched_headers: Vec::new(),
         ..(*call.context.client).clone()
     });
     let operation = PlainOperation::Embeddings.row().name;

@@ -130,6 +130,7 @@ fn meta() -> GatewayMeta {
         attempts: Vec::new(),
         warnings: Vec::new(),
         saved: None,
+        preset: None,
         similar: None,
     }
 }

@@ -93,6 +93,8 @@ pub(super) async fn send(engine: &Engine, ask: RequestKind, body: Bytes, timeout
         attribution: None,
         warnings: Vec::new(),
         max_cost: None,
+        preset: None,
+        matched_headers: Vec::new(),
         dry_run: None,
         cache_control: None,
         keepalive: None,

@@ -142,6 +142,7 @@ fn finished(reader: &mut StreamReader, request: &str) -> String {
         attempts: Vec::new(),
         warnings: Vec::new(),
         saved: None,
+        preset: None,
         similar: None,
     };
     let mut out = Vec::new();

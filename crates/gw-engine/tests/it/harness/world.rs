@@ -286,6 +286,8 @@ impl World {
             attribution: None,
             warnings: Vec::new(),
             max_cost: None,
+            preset: None,
+            matched_headers: Vec::new(),
             dry_run: None,
             cache_control: None,
             keepalive,

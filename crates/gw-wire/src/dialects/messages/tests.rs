@@ -62,6 +62,7 @@ fn meta() -> GatewayMeta {
         attempts: Vec::new(),
         warnings: Vec::new(),
         saved: None,
+        preset: None,
         similar: None,
     }
 }

@@ -38,6 +38,7 @@ fn gateway() -> GatewayMeta {
         attempts: Vec::new(),
         warnings: Vec::new(),
         saved: None,
+        preset: None,
         similar: None,
     }
 }

@@ -74,6 +74,7 @@ fn parts() -> (OpenAi, GatewayMeta) {
         attempts: Vec::new(),
         warnings: Vec::new(),
         saved: None,
+        preset: None,
         similar: None,
     };
     (OpenAi::new(quirks), meta)
