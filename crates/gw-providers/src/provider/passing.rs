@@ -11,6 +11,9 @@ use crate::adapter::HttpCall;
 use crate::client::{StreamedBody, UpstreamResponse};
 use crate::settings::Timeouts;
 
+/// The header with the betas of Anthropic's API.
+const BETA: &str = "anthropic-beta";
+
 /// A call that passes through.
 pub struct PassedCall {
     /// The request with its body, or with an empty one in front of `streamed`.
@@ -51,6 +54,7 @@ impl Provider {
             };
         };
         let key = if is_injected {
+            self.drop_betas(&mut call.headers);
             let key = self.complete(&mut call.headers)?;
             if let Some(signer) = &self.signer {
                 let url = client.passed_url(&call.path);
@@ -64,6 +68,28 @@ impl Provider {
         let mut response = client.pass(call, streamed, clocks).await?;
         response.key = key;
         Ok(response)
+    }
+}
+
+impl Provider {
+    /// Takes the betas out that the provider's settings deny.
+    fn drop_betas(&self, headers: &mut HeaderMap) {
+        if self.denied_betas.is_empty() {
+            return;
+        }
+        let is_kept = |beta: &&str| !self.denied_betas.iter().any(|denied| denied == beta);
+        let lines: Vec<HeaderValue> = headers.get_all(BETA).into_iter().cloned().collect();
+        headers.remove(BETA);
+        for line in lines {
+            // A value that is no text names no beta.
+            let Ok(text) = line.to_str() else { continue };
+            let kept: Vec<&str> =
+                text.split(',').map(str::trim).filter(|beta| !beta.is_empty()).filter(is_kept).collect();
+            if let Some(value) = HeaderValue::try_from(kept.join(",")).ok().filter(|value| !value.is_empty())
+            {
+                headers.append(BETA, value);
+            }
+        }
     }
 }
 

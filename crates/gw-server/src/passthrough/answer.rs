@@ -11,13 +11,18 @@ use super::headers::{connection_headers, is_never};
 use crate::response::{Content, GatewayReply, HttpReply, REQUEST_ID};
 
 /// Headers of an upstream that say something about its site, not about the answer.
-const OF_SITE: [HeaderName; 8] = [
+const OF_SITE: [HeaderName; 13] = [
     ALT_SVC,
     CONTENT_SECURITY_POLICY,
     DATE,
     SERVER,
     SET_COOKIE,
     STRICT_TRANSPORT_SECURITY,
+    HeaderName::from_static("clear-site-data"),
+    HeaderName::from_static("nel"),
+    HeaderName::from_static("report-to"),
+    HeaderName::from_static("reporting-endpoints"),
+    HeaderName::from_static("service-worker-allowed"),
     HeaderName::from_static("set-cookie2"),
     REQUEST_ID,
 ];
@@ -86,6 +91,8 @@ mod tests {
             ("transfer-encoding", "chunked"),
             ("access-control-allow-origin", "*"),
             ("content-security-policy", "script-src *"),
+            ("clear-site-data", "\"*\""),
+            ("report-to", "{}"),
             ("x-gateway-cost-usd", "0"),
             ("x-request-id", "r"),
             ("openai-organization", "o"),

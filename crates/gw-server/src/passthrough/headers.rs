@@ -2,10 +2,10 @@
 //! the operator names.
 
 use gw_engine::passthrough_routes::PassthroughRoute;
-use http::HeaderMap;
 use http::header::{ACCEPT, ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, COOKIE, HeaderName};
+use http::{HeaderMap, HeaderValue};
 
-use super::key::VENDOR_KEYS;
+use super::key::{GATEWAY_KEY, VENDOR_KEYS};
 
 /// Headers with the version or the features of a vendor's API that do not end in `-version`.
 const VENDOR: [&str; 3] = ["anthropic-beta", "openai-beta", "x-goog-api-client"];
@@ -24,12 +24,18 @@ const HOP_BY_HOP: [&str; 10] = [
     "transfer-encoding",
     "upgrade",
 ];
+/// A shorter text is no key, and may be a part of any header.
+const MIN_KEY_BYTES: usize = 8;
 /// The beginning of the gateway's own headers.
 const OWN: &str = "x-gateway-";
 
 /// The headers that go upstream.
 pub(super) fn passed(headers: &HeaderMap, route: &PassthroughRoute) -> HeaderMap {
     let named = connection_headers(headers);
+    let keys = gateway_keys(headers, route);
+    // A client may write its gateway key into a second header by mistake. No upstream may see it.
+    let holds_gateway_key =
+        |value: &HeaderValue| keys.iter().any(|key| memchr::memmem::find(value.as_bytes(), key).is_some());
     let passes = |name: &HeaderName| {
         let is_never = is_never(name) || named.iter().any(|named| name.as_str().eq_ignore_ascii_case(named));
         let holds_key = *name == AUTHORIZATION || VENDOR_KEYS.contains(name);
@@ -43,10 +49,24 @@ pub(super) fn passed(headers: &HeaderMap, route: &PassthroughRoute) -> HeaderMap
         is_passed && !is_never
     };
     let mut passed = HeaderMap::new();
-    for (name, value) in headers.iter().filter(|(name, _)| passes(name)) {
+    for (name, value) in headers.iter().filter(|(name, value)| passes(name) && !holds_gateway_key(value)) {
         passed.append(name.clone(), value.clone());
     }
     passed
+}
+
+/// The gateway keys that a request has: of the gateway's own header, and of all headers with keys where the gateway's credential
+/// replaces them.
+fn gateway_keys<'h>(headers: &'h HeaderMap, route: &PassthroughRoute) -> Vec<&'h [u8]> {
+    let own = headers.get_all(GATEWAY_KEY).into_iter();
+    let others = VENDOR_KEYS.into_iter().chain([AUTHORIZATION]).filter(|_| route.injects());
+    let values = own.chain(others.flat_map(|name| headers.get_all(name)));
+    let keys = values.map(|value| {
+        let value = value.as_bytes().trim_ascii();
+        // `Bearer` stands before the key.
+        value.rsplit(|byte| *byte == b' ').next().unwrap_or(value)
+    });
+    keys.filter(|key| key.len() >= MIN_KEY_BYTES).collect()
 }
 
 /// Headers of the body, and of a vendor's version.

@@ -13,7 +13,7 @@ use super::path::key_of;
 use crate::state::ServerState;
 
 /// The gateway's own header for its keys.
-const GATEWAY_KEY: HeaderName = HeaderName::from_static("x-gateway-key");
+pub(super) const GATEWAY_KEY: HeaderName = HeaderName::from_static("x-gateway-key");
 /// The headers in which the SDKs of vendors send a bare key.
 pub(super) const VENDOR_KEYS: [HeaderName; 3] = [
     HeaderName::from_static("x-api-key"),

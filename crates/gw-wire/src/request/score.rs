@@ -62,11 +62,13 @@ pub fn parse_score(bytes: Bytes, limits: &RequestLimits) -> Result<ScoreRequest,
         }
     }
     if first.len() > 1 && first.len() != second.len() {
-        let what = format!(
-            "expected 1 or {} texts, as many as '{other}' has, but got {}.",
-            second.len(),
-            first.len()
-        );
+        let count = second.len();
+        let expected = if count == 1 {
+            format!("expected 1 text, as many as '{other}' has")
+        } else {
+            format!("expected 1 or {count} texts, as many as '{other}' has")
+        };
+        let what = format!("{expected}, but got {}.", first.len());
         return Err(invalid_value(&Path::Top(one), &what));
     }
     if fields.boolean("stream")? {

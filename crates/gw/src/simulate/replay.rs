@@ -53,7 +53,7 @@ impl SkipReason {
     pub(super) const fn words(self) -> &'static str {
         match self {
             Self::Failed => "failed",
-            Self::NoStrategy => "embeddings",
+            Self::NoStrategy => "without a text to write (embeddings, rankings, images, …)",
             Self::Cached => "answered from the cache",
             Self::UnknownName => "of a name that the catalogue does not know",
             Self::NoChoice => "with only one model to choose",

@@ -4,7 +4,7 @@ use gw_testkit::Answer;
 use serde_json::json;
 
 use super::{row, world_with};
-use crate::harness::{KEY, UPSTREAM_KEY, assert_error};
+use crate::harness::{KEY, Setup, UPSTREAM_KEY, assert_error};
 
 #[tokio::test]
 async fn the_rest_of_the_path_and_the_query_follow_the_address_of_the_upstream() {
@@ -106,6 +106,12 @@ async fn a_forwarded_credential_is_the_clients_and_the_gateways_key_stays_here()
     assert_eq!(sent.path, "/v1/base/x?key=theirs");
     let headers = ["authorization", "x-kept", "x-other", "x-gateway-key"].map(|name| sent.header(name));
     assert_eq!(headers, [Some("Bearer clients-own"), Some("1"), None, None]);
+    // A client that writes the gateway's key into other headers, too, sends it nowhere.
+    let twice = world.client.without_key().with_header("x-gateway-key", KEY).with_key(KEY);
+    twice.with_header("x-api-key", KEY).with_header("x-kept", &format!("a {KEY} b")).get("/own/x").await.ok();
+    let sent = world.upstream.last();
+    let all: Vec<&str> = sent.headers.iter().map(|(_, value)| value.as_str()).collect();
+    assert!(!all.iter().any(|value| value.contains(KEY)), "{all:?}");
     // The gateway's key in another header would go upstream, so it is not looked for there.
     let hits = world.upstream.hits();
     for client in [world.client.clone(), world.client.without_key().with_header("x-api-key", KEY)] {
@@ -120,6 +126,22 @@ async fn a_forwarded_credential_is_the_clients_and_the_gateways_key_stays_here()
         (401, "wrong".to_owned()),
         "it is about the client's credential"
     );
+}
+
+#[tokio::test]
+async fn denied_betas_of_the_provider_do_not_go_upstream() {
+    let acme = "deny_betas = [\"dear-2026\", \"dearer-2026\"]".to_owned();
+    let extra = "[[passthrough]]\npath = \"/acme\"\nprovider = \"acme\"\n".to_owned();
+    let world = Setup { acme, extra, ..Setup::default() }.start().await;
+    world.upstream.always(Answer::json(200, &json!({})));
+    for (given, sent) in [
+        ("dear-2026, cheap-2026,dearer-2026", Some("cheap-2026")),
+        ("dear-2026", None),
+        ("cheap-2026", Some("cheap-2026")),
+    ] {
+        world.client.with_header("anthropic-beta", given).get("/acme/x").await.ok();
+        assert_eq!(world.upstream.last().header("anthropic-beta"), sent, "{given}");
+    }
 }
 
 #[tokio::test]
