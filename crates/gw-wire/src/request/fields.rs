@@ -1,6 +1,8 @@
 //! Reads single values of a request: checks type and range, with errors in OpenAI's style. The management API reads its
 //! bodies with it too.
 
+pub(crate) mod texts;
+
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 
 use crate::json::{Kind, View};
 use crate::request::Invalid;
-use crate::request::fields::{self, Path, invalid_value, missing, wrong_type};
+pub(super) use crate::request::fields::texts::{optional, required, required_name};
+use crate::request::fields::{self, Path, invalid_value, wrong_type};
 
 /// Whether a name is the known one in one of its two forms.
 pub(super) fn is_named(given: &str, known: &str) -> bool {
@@ -60,35 +61,6 @@ pub(super) fn members_and<'a, const N: usize>(
         Ok(())
     })?;
     Ok(slots.map(|slot| slot.filter(|value| value.kind() != Kind::Null)))
-}
-
-/// A required string.
-pub(super) fn required<'a>(
-    path: &Path<'_>,
-    name: &str,
-    value: Option<View<'a>>,
-) -> Result<Cow<'a, str>, Invalid> {
-    let path = path.member(name);
-    fields::string(&path, value.ok_or_else(|| missing(&path))?)
-}
-
-/// A required string that is not empty.
-pub(super) fn required_name<'a>(
-    path: &Path<'_>,
-    name: &str,
-    value: Option<View<'a>>,
-) -> Result<Cow<'a, str>, Invalid> {
-    let text = required(path, name, value)?;
-    if text.is_empty() { Err(fields::empty_string(&path.member(name))) } else { Ok(text) }
-}
-
-/// An optional string.
-pub(super) fn optional<'a>(
-    path: &Path<'_>,
-    name: &str,
-    value: Option<View<'a>>,
-) -> Result<Option<Cow<'a, str>>, Invalid> {
-    value.map(|value| fields::string(&path.member(name), value)).transpose()
 }
 
 /// An optional boolean; absent means false.

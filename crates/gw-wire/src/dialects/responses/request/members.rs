@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 
 use crate::json::{Kind, View};
-use crate::request::fields::{self, Path, missing, wrong_type};
+pub(super) use crate::request::fields::texts::{optional, required, required_name};
+use crate::request::fields::{self, Path, wrong_type};
 use crate::request::{Body, Invalid};
 
 /// The members with these names; null counts as absent. A duplicate name is refused, because readers disagree about which
@@ -21,35 +22,6 @@ pub(super) fn members<'a, const N: usize>(
         Ok(())
     })?;
     Ok(slots.map(|slot| slot.filter(|value| value.kind() != Kind::Null)))
-}
-
-/// A required string.
-pub(super) fn required<'a>(
-    path: &Path<'_>,
-    name: &str,
-    value: Option<View<'a>>,
-) -> Result<Cow<'a, str>, Invalid> {
-    let path = path.member(name);
-    fields::string(&path, value.ok_or_else(|| missing(&path))?)
-}
-
-/// A required string that is not empty.
-pub(super) fn required_name<'a>(
-    path: &Path<'_>,
-    name: &str,
-    value: Option<View<'a>>,
-) -> Result<Cow<'a, str>, Invalid> {
-    let text = required(path, name, value)?;
-    if text.is_empty() { Err(fields::empty_string(&path.member(name))) } else { Ok(text) }
-}
-
-/// An optional string.
-pub(super) fn optional<'a>(
-    path: &Path<'_>,
-    name: &str,
-    value: Option<View<'a>>,
-) -> Result<Option<Cow<'a, str>>, Invalid> {
-    value.map(|value| fields::string(&path.member(name), value)).transpose()
 }
 
 /// An optional object.
