@@ -1,4 +1,4 @@
-//! What a plain chat pays for features that it does not use.
+//! The instructions that a plain chat spends on features that it does not use.
 //!
 //! The configuration of the benchmark switches none of them on. The instructions that the functions of such a feature need by
 //! themselves are summed. Code that the compiler moved into a caller is not seen: a comparison with an absent setting, mostly.

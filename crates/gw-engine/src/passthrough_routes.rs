@@ -23,7 +23,7 @@ pub struct PassthroughRoute {
     pub path: String,
     /// The methods; empty: all.
     pub methods: Vec<Method>,
-    /// Whose credential the upstream gets.
+    /// The credential that the upstream gets.
     pub credential: CredentialMode,
     /// Further headers that go upstream.
     pub forward_headers: Vec<HeaderName>,

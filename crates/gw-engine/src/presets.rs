@@ -1,4 +1,4 @@
-//! Presets: what an alias changes in the body of a request before the body is read.
+//! Presets: the changes that an alias makes to the body of a request before the body is read.
 //!
 //! The parameters of a preset have the names of chat completions. On another surface they stand for the same parameter
 //! (`presets/places.rs`). A body is changed member by member, so all others stay byte for byte (`presets/members.rs`).

@@ -186,7 +186,7 @@ pub struct GuardSettings {
     pub action: GuardAction,
 }
 
-/// Whose credential the upstream of a pass-through route gets.
+/// The credential that the upstream of a pass-through route gets: the operator's or the client's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CredentialMode {
     /// The operator's. The client sends its gateway key in any of our headers.
@@ -207,7 +207,7 @@ pub struct PassthroughSettings {
     pub provider: Option<String>,
     /// The methods; empty: all.
     pub methods: Vec<String>,
-    /// Whose credential the upstream gets.
+    /// The credential that the upstream gets.
     pub credential: CredentialMode,
     /// Names of further headers that go upstream.
     pub forward_headers: Vec<String>,

@@ -152,7 +152,7 @@ impl BudgetChanges {
         self.count.load(Ordering::Acquire).is_multiple_of(2)
     }
 
-    /// What Redis has to hear. None if it has heard of the budget, or if there is none.
+    /// The news for Redis. None if Redis knows the budget, or if there is no budget.
     pub(crate) fn unreported(&self) -> Option<UnreportedBudget> {
         let count = self.count.load(Ordering::Acquire);
         let is_unreported = count.is_multiple_of(2) && count != self.reported.load(Ordering::Acquire);

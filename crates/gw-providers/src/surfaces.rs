@@ -101,7 +101,7 @@ pub trait Images: Send + Sync + fmt::Debug {
     /// Checks whether the provider can do all that the request asks for.
     ///
     /// # Errors
-    /// What it cannot do, as the end of a sentence about the model.
+    /// The missing ability, as the end of a sentence about the model.
     fn check(&self, _: &ImagesRequest) -> Result<(), &'static str> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Whom a request is for and what it belongs to, as its headers and its body say.
+//! Reads a request's end user, tags, repository, branch and pull request from its headers and its body.
 
 use std::sync::Arc;
 

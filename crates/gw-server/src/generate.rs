@@ -190,7 +190,7 @@ async fn read_names(
     cpu.host(offload(move || (session_of(&headers, &body), names_of(&headers, &body, is_trusted)))).await
 }
 
-/// What a client asks for beside its request. A count of tokens generates nothing, so it has no dry run.
+/// The wishes that the headers name. A count of tokens generates nothing, so it has no dry run.
 fn wishes_of(headers: &HeaderMap, generation: Generation) -> Result<Wishes> {
     let mut wishes = Wishes::read(headers)?;
     if matches!(generation, Generation::CountTokens) {

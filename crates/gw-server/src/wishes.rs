@@ -17,7 +17,7 @@ const MAX_COST: HeaderName = HeaderName::from_static("x-gateway-max-cost-usd");
 /// Femto-USD of a nano-USD.
 const FEMTOS_PER_NANO: i128 = 1_000_000;
 
-/// What a client asks for beside its request.
+/// The wishes of a client that its headers name.
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     pub(crate) is_plain: bool,

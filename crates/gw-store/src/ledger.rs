@@ -174,7 +174,7 @@ pub struct Entry {
     /// The request's `user`.
     #[serde(rename = "end_user")]
     pub user: Option<String>,
-    /// Whom the request is for, and what it belongs to.
+    /// The request's end user, tags, repository, branch and pull request.
     #[serde(skip)]
     pub attribution: Option<Arc<Attribution>>,
     /// IP address of the client.

@@ -215,7 +215,7 @@ impl SpanBuilder {
     }
 }
 
-/// Whom a request is for and what it belongs to.
+/// A request's end user, tags, repository, branch and pull request.
 fn names_of(about: &mut Attributes, attribution: &Attribution) {
     for dimension in Dimension::ALL {
         let name = match dimension {

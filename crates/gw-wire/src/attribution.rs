@@ -1,4 +1,4 @@
-//! Whom a request is for, and what it belongs to: an end user, tags, a repository, a branch and a pull request.
+//! The attribution of a request: its end user, tags, repository, branch and pull request.
 //!
 //! The gateway keeps them for itself. The members of a body that hold tags are therefore taken out before the body is parsed.
 

@@ -5,7 +5,7 @@ use super::content::Content;
 /// A call of a page.
 pub(super) struct View {
     pub(super) page: &'static str,
-    /// What the call asks for.
+    /// The content of the call.
     pub(super) what: &'static str,
     /// The call in each round. The rounds ask for different keys, models and requests.
     pub(super) path: fn(&Content, u64) -> String,

@@ -55,7 +55,7 @@ pub(crate) struct Settlement {
     /// The request's line in the ledger, until it is written.
     line: Option<LedgerLine>,
     accepted: Instant,
-    /// Whom the request is for and what it belongs to.
+    /// The request's end user, tags, repository, branch and pull request.
     attribution: Option<Arc<Attribution>>,
 }
 

@@ -35,7 +35,7 @@ pub(super) struct Charging {
     usual_answer: u64,
 }
 
-/// What is known of an answer when it is over.
+/// The facts about an answer when it is over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AnswerFacts {
     /// The usage that the upstream reported.

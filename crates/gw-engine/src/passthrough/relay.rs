@@ -279,7 +279,7 @@ impl Relay {
         }
     }
 
-    /// What is known of the answer.
+    /// The facts about the answer.
     fn facts(&self, is_complete: bool) -> AnswerFacts {
         let scanner = self.parts.scanner.as_ref();
         let (reported, text_bytes) = scanner.map_or((None, 0), |it| (it.usage(), it.text_bytes()));

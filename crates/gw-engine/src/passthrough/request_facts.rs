@@ -1,4 +1,4 @@
-//! What a request that passes through says: its models, and how long its answer may be.
+//! The facts in a request that passes through: its models, and the bound of its answer.
 
 use std::fmt;
 

@@ -31,7 +31,7 @@ pub struct RequestContext {
     pub client: Option<IpAddr>,
     /// The name of the session that the request belongs to: at most 128 printable characters.
     pub session: Option<Arc<str>>,
-    /// Whom the request is for and what it belongs to; None = it names nothing that counts.
+    /// The request's end user, tags, repository, branch and pull request; None = it has none that counts.
     pub attribution: Option<Arc<Attribution>>,
     /// The preset that changed the request's body.
     pub preset: Option<Arc<PresetUse>>,

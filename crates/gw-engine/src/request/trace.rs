@@ -203,7 +203,7 @@ pub struct CallTrace {
     pub team: Option<Arc<str>>,
     /// The session.
     pub session: Option<Arc<str>>,
-    /// Whom the request is for and what it belongs to.
+    /// The request's end user, tags, repository, branch and pull request.
     pub attribution: Option<Arc<Attribution>>,
     /// The model as the client wrote it.
     pub requested_model: String,

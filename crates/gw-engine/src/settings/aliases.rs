@@ -1,4 +1,4 @@
-//! The settings of aliases: their targets, and what they add to requests.
+//! The settings of aliases: their targets, and their changes to requests.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub struct AliasSettings {
     pub conditional: Vec<ConditionalTarget>,
     /// Whether the alias has a second name that the model discovery of Claude Code keeps.
     pub has_claude_name: bool,
-    /// What the alias changes in requests.
+    /// The changes that the alias makes to requests.
     pub preset: PresetSettings,
     /// Identifies this state of the alias: the number of the change for an entry of the API, else a hash of the entry.
     pub version: String,
@@ -30,7 +30,7 @@ impl AliasSettings {
     }
 }
 
-/// What an alias changes in requests. The names of parameters are those of chat completions.
+/// The changes that an alias makes to requests. The names of parameters are those of chat completions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PresetSettings {
     /// Parameters for requests that do not have them.

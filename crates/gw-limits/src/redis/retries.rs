@@ -58,7 +58,7 @@ enum LearnError {
     TooManyRequests,
 }
 
-/// What the ledger has to be asked about a subject, as `list_requests.lua` answers.
+/// The questions about a subject that only the ledger can answer, as `list_requests.lua` lists them.
 #[derive(Debug, Default)]
 struct Listed {
     version: String,
@@ -184,7 +184,7 @@ impl Replica {
         Ok(())
     }
 
-    /// What the ledger has to be asked about a subject.
+    /// The questions about a subject that only the ledger can answer.
     async fn list_requests(&self, subject: &Subject) -> Result<Listed, LearnError> {
         let (mut first, mut listed, mut from) = (None, Listed::default(), 0);
         loop {

@@ -20,7 +20,7 @@ pub(super) struct Wanted {
     pub(super) texts: &'static [&'static str],
 }
 
-/// What a found member means.
+/// The meaning of a found member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     /// The usage of the whole answer, or the latest of a stream.

@@ -14,7 +14,7 @@ use crate::sql::{Sql, indexed};
 const HOUR: i64 = 3_600;
 /// The number of the step that stands for the time before.
 const BEFORE: i64 = -1;
-/// What follows the number of a step.
+/// The text behind the number of a step.
 const SUMS: &str = " AS BIGINT) AS step, CAST(coalesce(sum(cost_nano), 0) AS BIGINT) AS nano, \
     CAST(coalesce(sum(cost_rest), 0) AS BIGINT) AS rest, CAST(NULL AS TEXT) AS id FROM ";
 

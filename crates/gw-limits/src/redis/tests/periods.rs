@@ -90,7 +90,7 @@ async fn a_cost_counts_in_the_period_in_which_the_request_began() {
     assert_eq!(seen().await, [(7, 0), (86, 0)]);
 }
 
-/// What the ledger does not know yet stays in its own period when the clock of Redis goes back and forth.
+/// Spending that the ledger does not know yet stays in its own period when the clock of Redis goes back and forth.
 #[tokio::test]
 async fn a_clock_that_goes_back_carries_no_cost_into_another_period() {
     let redis = Redis::start().await;
