@@ -366,8 +366,8 @@ pub struct ListedModel {
     pub name: String,
     /// The provider's name for the model, if it differs.
     pub upstream_name: Option<String>,
-    /// The list says that the model makes embeddings and no text.
-    pub is_embedding: bool,
+    /// The category of a model that writes no text, if the list says so: `embedding`, `rerank`.
+    pub only_category: Option<&'static str>,
     /// Tokens of prompt and answer together, if the list gives them.
     pub context_length: Option<u64>,
 }

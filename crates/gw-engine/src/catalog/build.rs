@@ -127,7 +127,7 @@ impl<'a> Builder<'a> {
                 {
                     let mut draft = bare(&id, provider, upstream, facts.price_multiplier);
                     draft.model.context_length = listed.context_length;
-                    draft.model.category = listed.is_embedding.then(|| vec!["embedding".into()]);
+                    draft.model.category = listed.only_category.map(|category| vec![category.into()]);
                     self.add(draft);
                 }
             }

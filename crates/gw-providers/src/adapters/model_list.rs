@@ -16,11 +16,16 @@ pub(super) struct ModelList {
 impl ModelList {
     /// Adds a model, unless its name is empty or already in the list.
     pub(super) fn add(&mut self, name: &str, context_length: Option<u64>) {
-        self.add_of_kind(name, context_length, false);
+        self.add_of_category(name, context_length, None);
     }
 
     /// Adds a model as [`ModelList::add`] does. A path to a file is offered by the name of the file.
-    pub(super) fn add_of_kind(&mut self, name: &str, context_length: Option<u64>, is_embedding: bool) {
+    pub(super) fn add_of_category(
+        &mut self,
+        name: &str,
+        context_length: Option<u64>,
+        only_category: Option<&'static str>,
+    ) {
         if name.is_empty() || !self.seen.insert(name.to_owned()) {
             return;
         }
@@ -28,7 +33,7 @@ impl ModelList {
         self.models.push(ListedModel {
             name: short.unwrap_or(name).to_owned(),
             upstream_name: short.map(|_| name.to_owned()),
-            is_embedding,
+            only_category,
             context_length: context_length.filter(|tokens| *tokens > 0),
         });
     }

@@ -275,7 +275,8 @@ fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
     for model in list {
         let name =
             model.as_str().or_else(|| model.get("id")?.as_str()).or_else(|| model.get("name")?.as_str());
-        models.add_of_kind(name.unwrap_or_default(), context_length(model), makes_embeddings(model));
+        let category = makes_embeddings(model).then_some("embedding");
+        models.add_of_category(name.unwrap_or_default(), context_length(model), category);
     }
     Ok(models.into_models())
 }

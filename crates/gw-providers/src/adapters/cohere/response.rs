@@ -111,17 +111,24 @@ fn tool_call(call: CohereCall<'_>) -> Option<ToolCall<'_>> {
     })
 }
 
-/// The models that chat or embed. Other models (rerank, classify) cannot be called through the gateway.
+/// The models that chat, embed or rerank. Other models (classify) cannot be called through the gateway.
 pub(super) fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
     let value: Value = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let list = value.get("models").and_then(Value::as_array).ok_or_else(|| invalid("no list of models"))?;
     let mut models = ModelList::default();
     for model in list {
         let endpoints = model.get("endpoints").and_then(Value::as_array);
-        let can = |endpoint: &Value| matches!(endpoint.as_str(), Some("chat" | "embed"));
-        let is_useful = endpoints.is_none_or(|endpoints| endpoints.iter().any(can));
-        let name = model.get("name").and_then(Value::as_str).filter(|_| is_useful);
-        models.add(name.unwrap_or_default(), None);
+        let can = |named: &str| {
+            endpoints.is_none_or(|all| all.iter().any(|endpoint| endpoint.as_str() == Some(named)))
+        };
+        let category = match (can("chat"), can("embed"), can("rerank")) {
+            (true, _, _) => None,
+            (false, true, _) => Some("embedding"),
+            (false, false, true) => Some("rerank"),
+            (false, false, false) => continue,
+        };
+        let name = model.get("name").and_then(Value::as_str);
+        models.add_of_category(name.unwrap_or_default(), None, category);
     }
     Ok(models.into_models())
 }

@@ -87,7 +87,11 @@ pub(super) fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {
     let mut models = ModelList::default();
     for model in list {
         let name = ["name", "model"].iter().find_map(|member| model.get(member)?.as_str());
-        models.add_of_kind(name.unwrap_or_default(), None, makes_embeddings(model));
+        models.add_of_category(
+            name.unwrap_or_default(),
+            None,
+            makes_embeddings(model).then_some("embedding"),
+        );
     }
     Ok(models.into_models())
 }

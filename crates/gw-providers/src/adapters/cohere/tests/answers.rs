@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 
 use crate::adapter::Reading;
 use crate::adapters::cohere::adapter;
-use crate::adapters::trial::names;
 
 fn read(body: &Value) -> Result<(Option<Finish>, usize), FailureKind> {
     let body = body.to_string();
@@ -202,10 +201,15 @@ fn models_that_cannot_be_called_are_not_listed() {
     let call = (adapter().traits().models.unwrap().call)();
     assert_eq!((call.method.as_str(), call.path.as_str()), ("GET", "/v1/models?page_size=1000"));
     let body = include_bytes!("../../../../fixtures/cohere/models.response.json");
-    assert_eq!(
-        names((adapter().traits().models.unwrap().read)(body)),
-        ["command-a-03-2025", "embed-v4.0", "tuned"]
-    );
+    let listed = (adapter().traits().models.unwrap().read)(body).unwrap();
+    let listed: Vec<_> = listed.iter().map(|model| (&*model.name, model.only_category)).collect();
+    let expected = [
+        ("command-a-03-2025", None),
+        ("embed-v4.0", Some("embedding")),
+        ("rerank-v3.5", Some("rerank")),
+        ("tuned", None),
+    ];
+    assert_eq!(listed, expected);
     assert!(
         (adapter().traits().models.unwrap().read)(b"{}").is_err()
             && (adapter().traits().models.unwrap().read)(b"<").is_err()
