@@ -43,6 +43,7 @@ mod services;
 mod session_guard;
 pub mod settings;
 pub mod shared_pool;
+pub mod spool;
 mod shutdown;
 pub mod stored_responses;
 mod upstream;

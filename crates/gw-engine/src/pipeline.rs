@@ -33,7 +33,8 @@ use crate::plan::snapshot::Snapshot;
 use crate::plan::usual_model::name_usual_model;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
-use crate::request::operation::parse;
+use crate::request::operation::{parse, transcription};
+use crate::request::uploads::{FormKind, UploadedForm};
 use crate::response::headers::cache_status;
 use crate::response::reply::Reply;
 use crate::response_cache::cache_request::CacheUse;
@@ -53,6 +54,23 @@ pub(crate) async fn run(
 ) -> Result<Reply> {
     let call = begin(services, operation.into(), client, body, |body, limits| parse(operation, body, limits))
         .await?;
+    answer(services, call).await
+}
+
+/// As [`run`], for a form with files.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) async fn run_form(
+    services: &Services,
+    kind: FormKind,
+    client: RequestContext,
+    body: Bytes,
+    form: UploadedForm,
+) -> Result<Reply> {
+    let operation = kind.operation();
+    let parse = |body, limits: &RequestLimits| transcription::parse(operation, body, form, limits);
+    let call = begin(services, operation.into(), client, body, parse).await?;
     answer(services, call).await
 }
 

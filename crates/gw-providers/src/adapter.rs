@@ -16,6 +16,7 @@ use http::{HeaderMap, Method};
 use memchr::memchr2;
 
 use crate::media_sizes::MediaSizes;
+use crate::multipart::Upload;
 use crate::model_rules::ModelRules;
 use crate::native_responses::NativeResponses;
 use crate::seal::{Issuer, ReplayTarget};
@@ -33,6 +34,8 @@ pub struct HttpCall {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
+    /// A form in the place of the body, which is read while it is sent.
+    pub upload: Option<Upload>,
 }
 
 /// A request that counts the tokens of a prompt.

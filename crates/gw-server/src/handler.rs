@@ -29,6 +29,7 @@ use crate::configuration;
 use crate::cors::Audience;
 use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
+use crate::form;
 use crate::gemini_url;
 use crate::generate::{generate, rare_header};
 use crate::listener::Listener;
@@ -309,6 +310,9 @@ where
             }
             admitted_generate(parts, generation, body, record, caller, (admission, extra)).await
         }
+        (Endpoint::GenerateForm(kind), Some(caller)) => {
+            Box::pin(form::generate(parts, kind, body, record, caller, extra)).await
+        }
         (Endpoint::NotFound, _)
         // The guards of these endpoints let no request through without a caller.
         | (
@@ -317,7 +321,8 @@ where
             | Endpoint::Catalogue(_)
             | Endpoint::StoredResponse(_)
             | Endpoint::Passthrough
-            | Endpoint::Generate(_),
+            | Endpoint::Generate(_)
+            | Endpoint::GenerateForm(_),
             None,
         ) => Err(unknown_url(parts)),
     }

@@ -47,9 +47,18 @@ pub(crate) trait BodyObserver {
 pub(crate) trait StreamDeadline {
     /// The time by which the stream must end. It may change until an upstream has answered.
     fn deadline(&self) -> Option<Instant>;
+
+    /// The stream is over, and its client must not take it for a complete one.
+    fn torn(&self) -> Option<TornAnswer> {
+        None
+    }
 }
 
 impl StreamDeadline for Box<EventStream> {
+    fn torn(&self) -> Option<TornAnswer> {
+        EventStream::torn(self).map(|code| TornAnswer { code })
+    }
+
     fn deadline(&self) -> Option<Instant> {
         EventStream::due(self)
     }
@@ -62,6 +71,8 @@ pub(crate) struct Outgoing<S, W> {
     deadline: Option<Instant>,
     /// The bytes of a whole body at its first piece; 0 before.
     whole_bytes: usize,
+    /// The client is about to learn that the answer broke off.
+    is_tearing: bool,
     /// In a box, because hyper moves a response several times.
     observer: Box<W>,
 }
@@ -84,7 +95,7 @@ impl<S: StreamDeadline, W: BodyObserver> Outgoing<S, W> {
             // The first byte of the body waits for the client already.
             note(BodyPoll::Gave);
         }
-        Self { content, deadline, whole_bytes: 0, observer }
+        Self { content, deadline, whole_bytes: 0, is_tearing: false, observer }
     }
 }
 
@@ -167,7 +178,20 @@ where
                         }
                         return Poll::Ready(Some(Ok(frame)));
                     }
-                    Ok(Poll::Ready(None)) => None,
+                    Ok(Poll::Ready(None)) => match stream.torn() {
+                        None => None,
+                        // The connection writes what came when it finds that there is no further piece yet.
+                        Some(_) if !std::mem::replace(&mut this.is_tearing, true) => {
+                            note(BodyPoll::Waits);
+                            cx.waker().wake_by_ref();
+                            return Poll::Pending;
+                        }
+                        Some(torn) => {
+                            this.content = Content::Empty;
+                            this.observer.completed();
+                            return Poll::Ready(Some(Err(torn)));
+                        }
+                    },
                     Err(_) => {
                         this.observer.panicked();
                         let events = panic_events();

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use gw_admin::{AdminRequest, DiagnosticsRequest};
 use gw_engine::error::Result;
 use gw_engine::passthrough_routes::PassthroughMatch;
+use gw_engine::request::uploads::FormKind;
 use gw_engine::settings::Role;
 use gw_wire::dialects::gemini::GeminiMethod;
 use gw_wire::operation::{Operation, PlainOperation};
@@ -92,6 +93,8 @@ enum Matching {
 pub(crate) enum Endpoint {
     /// A generation request: the engine calls an upstream.
     Generate(Generation),
+    /// A generation request that is a form with files.
+    GenerateForm(FormKind),
     /// A question about a stored response.
     StoredResponse(StoredResponseAction),
     /// A question about the model catalogue. It counts as a request in flight.
@@ -152,6 +155,11 @@ pub(crate) enum Generation {
 
 /// The endpoint of an operation whose body needs no translation.
 const fn plain(operation: PlainOperation) -> Endpoint {
+    match operation {
+        PlainOperation::Transcription => return Endpoint::GenerateForm(FormKind::Transcription),
+        PlainOperation::Translation => return Endpoint::GenerateForm(FormKind::Translation),
+        _ => {}
+    }
     Endpoint::Generate(Generation::Answer(Operation::Plain(operation)))
 }
 
@@ -352,7 +360,9 @@ fn of_alias(path: &str) -> Option<&'static str> {
 pub(crate) fn generation_routes() -> impl Iterator<Item = RouteLabel> {
     let routes = ROUTES.iter().enumerate();
     let generation =
-        routes.filter(|(_, route)| matches!(route.endpoint, Endpoint::Generate(Generation::Answer(_))));
+        routes.filter(|(_, route)| {
+            matches!(route.endpoint, Endpoint::Generate(Generation::Answer(_)) | Endpoint::GenerateForm(_))
+        });
     generation.map(|(index, route)| route.label(index))
 }
 

@@ -107,7 +107,7 @@ impl Collector {
         let (path, body) =
             if is_grpc { (GRPC_PATH, framed(batch)) } else { (HTTP_PATH, batch.encode_to_vec().into()) };
         let call =
-            HttpCall { method: Method::POST, path: path.to_owned(), headers: self.headers.clone(), body };
+            HttpCall { method: Method::POST, path: path.to_owned(), headers: self.headers.clone(), body, upload: None };
         let clocks = Timeouts {
             connect: self.timeout,
             first_token: self.timeout,

@@ -13,6 +13,7 @@
 //! under its own name. The rules of a model (`max_completion_tokens`) depend on the model's name, never on the
 //! deployment's.
 
+mod audio;
 mod entra;
 mod options;
 
@@ -86,7 +87,12 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
     // `/models` lists the models that could be deployed, not those that are.
     let traits = DialectTraits { scheme, models: None, ..*inner.traits() };
     let addresses = Addresses { prefix, is_classic, query, deployments: Arc::new(deployments) };
-    let surfaces = Surfaces { images: Some(Box::new(AzureImages(addresses.clone()))), ..Surfaces::default() };
+    let surfaces = Surfaces {
+        images: Some(Box::new(AzureImages(addresses.clone()))),
+        speech: Some(Box::new(audio::AzureSpeech(addresses.clone()))),
+        transcription: Some(Box::new(audio::AzureTranscription(addresses.clone()))),
+        ..Surfaces::default()
+    };
     let azure = Azure { inner, traits, addresses };
     Ok(Built { signer, surfaces, ..Built::new(Box::new(azure)) })
 }

@@ -21,3 +21,5 @@ mod request_limits;
 mod request_validation;
 mod rerank;
 mod sealed_reasoning;
+mod speech;
+mod transcriptions;

@@ -123,7 +123,7 @@ impl OneShot for ImagesRequest {
         self.stream.then(|| Arc::new(ImagesForm) as Arc<dyn AnswerForm>)
     }
 
-    fn decoder(&self, provider: &Provider) -> Option<Box<dyn StreamDecoder>> {
+    fn decoder(&self, provider: &Provider, _: &str) -> Option<Box<dyn StreamDecoder>> {
         of(provider).ok().map(|images| images.stream(self))
     }
 

@@ -38,6 +38,10 @@ async fn traffic(world: &World, a: &Client) -> Vec<String> {
         ),
         ("/v1/moderations", json!({ "model": "acme/moderation", "input": CANARY, "user": CANARY })),
         ("/v1/images/generations", json!({ "model": "acme/paint", "prompt": CANARY, "user": CANARY })),
+        (
+            "/v1/audio/speech",
+            json!({ "model": "acme/speak", "input": CANARY, "voice": "v", "user": CANARY }),
+        ),
         ("/v1/score", json!({ "model": "acme/rerank", "text_1": CANARY, "text_2": CANARY, "user": CANARY })),
         (
             "/v1/rerank",

@@ -1,0 +1,132 @@
+//! Generation requests that are forms with files: the checks of the edge, the reading of the form, then the engine's call.
+
+mod reading;
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use gw_engine::error::{Error, Kind, Result};
+use gw_engine::payloads::ContentCapture;
+use gw_engine::request::uploads::FormKind;
+use gw_engine::settings::Role;
+use gw_engine::{CallLog, Caller, ClientSurface, RequestContext};
+use gw_wire::request::form::form_body;
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+use http_body::Body;
+
+use self::reading::{ReadForm, read_form};
+use crate::attribution::names_of;
+use crate::cut::until_cut;
+use crate::generate::{admitted, answered};
+use crate::request_record::RequestRecord;
+use crate::response::{ExtraHeaders, GatewayReply, HttpReply};
+use crate::session::session_of;
+use crate::state::ServerState;
+use crate::upload::{BoxError, content_length, overloaded, too_large};
+use crate::wishes::Wishes;
+
+/// Checks limits, media type and size, reads the form, then calls the engine.
+pub(crate) async fn generate<B>(
+    parts: &Parts,
+    kind: FormKind,
+    body: &mut B,
+    record: &mut RequestRecord,
+    caller: Caller,
+    extra: &mut ExtraHeaders,
+) -> Result<GatewayReply>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<BoxError>,
+{
+    let state = Arc::clone(&record.state);
+    if caller.role() == Role::Viewer {
+        let message = "A key of role viewer may not generate: it reads the management API.";
+        return Err(Error::new(Kind::RoleNotAllowed, message));
+    }
+    record.in_flight = Some(state.admit_in_flight()?);
+    if state.is_draining() {
+        return Err(overloaded("The gateway is shutting down."));
+    }
+    let wishes = Wishes::read(&parts.headers)?;
+    // A dry run uses up no limit.
+    if wishes.dry_run.is_none() {
+        record.admission_permit =
+            Some(admitted(state.engine.admit(&caller, &record.request_id).await, extra)?);
+    }
+    let boundary = boundary(&parts.headers)?;
+    let limit = state.settings.upload_limit;
+    // The refusal comes before the first read, so a client that waits for `100 Continue` sends nothing.
+    if content_length(&parts.headers).is_some_and(|length| length > limit as u64) {
+        return Err(too_large(limit));
+    }
+    let ReadForm { fields, form } = Box::pin(read_form(body, boundary, &state, caller.key_id())).await?;
+    let fields = Bytes::from(form_body(&fields)?);
+    let names = names_of(&parts.headers, &fields, caller.trusts_attribution());
+    let log = Arc::new(CallLog::default());
+    if wishes.dry_run.is_none() {
+        capture(record, &state, &caller, &fields);
+        record.call = Some(Arc::clone(&log));
+    }
+    let cpu = state.engine.cpu_of(&caller);
+    let context = RequestContext {
+        request_id: Arc::clone(&record.request_id),
+        caller,
+        accepted: record.accepted,
+        log: Arc::clone(&log),
+        client: Some(record.client.ip()),
+        session: session_of(&parts.headers, &fields),
+        attribution: names.attribution,
+        warnings: names.warnings,
+        max_cost: wishes.max_cost.map(Box::new),
+        dry_run: wishes.dry_run.clone(),
+        cache_control: None,
+        keepalive: state.settings.keepalive,
+        surface: ClientSurface { is_plain: wishes.is_plain, ..ClientSurface::default() },
+        trace: record.trace.clone(),
+    };
+    // No upstream gets the tags.
+    let fields = names.body.unwrap_or(fields);
+    let engine = Arc::clone(&state.engine);
+    let calling =
+        pin!(cpu.host(async move { engine.generate_from_form(kind, context, fields, form).await }));
+    let reply = until_cut(&state, Some(&log), calling).await;
+    if let Some(report) = wishes.dry_run.and_then(|dry_run| dry_run.take()) {
+        return Ok(HttpReply::json(report));
+    }
+    let reply = reply?;
+    extra.extend(reply.headers);
+    Ok(answered(reply.body, record, extra))
+}
+
+/// Begins to keep the fields for keys and traces with payloads. Files are not kept.
+fn capture(record: &mut RequestRecord, state: &ServerState, caller: &Caller, fields: &Bytes) {
+    if let Some((trace, most)) = record.trace.as_ref().zip(state.tracer.as_ref().and_then(|it| it.content()))
+        && trace.is_recorded()
+    {
+        record.trace_content = Some(Box::new(ContentCapture::new(fields.clone(), most)));
+    }
+    record.capture = state.engine.capture(caller, &record.request_id, fields);
+}
+
+/// The line between the parts of a form.
+fn boundary(headers: &HeaderMap) -> Result<String> {
+    let unsupported = |message: &'static str| Err(Error::new(Kind::UnsupportedMediaType, message));
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let form = types.next().and_then(|value| value.to_str().ok()).filter(|value| {
+        let essence = value.split(';').next().unwrap_or_default().trim();
+        essence.eq_ignore_ascii_case("multipart/form-data")
+    });
+    let (Some(form), None) = (form, types.next()) else {
+        return unsupported("Send the request body as a form, with 'Content-Type: multipart/form-data'.");
+    };
+    let is_encoded = |value: &HeaderValue| !matches!(value.as_bytes().trim_ascii(), b"" | b"identity");
+    if headers.get_all(CONTENT_ENCODING).iter().any(is_encoded) {
+        return unsupported("A form must not have a Content-Encoding.");
+    }
+    multer::parse_boundary(form).map_err(|_| {
+        Error::new(Kind::Invalid, "The Content-Type of the form has no 'boundary' that can be used.")
+    })
+}
