@@ -43,8 +43,8 @@ mod services;
 mod session_guard;
 pub mod settings;
 pub mod shared_pool;
-pub mod spool;
 mod shutdown;
+pub mod spool;
 pub mod stored_responses;
 mod upstream;
 

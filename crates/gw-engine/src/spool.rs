@@ -29,17 +29,19 @@ const MOST_MEASURED_BYTES: u64 = 64 << 20;
 /// A file of a client.
 #[derive(Debug, Default)]
 pub struct Spool {
-    state: Mutex<State>,
+    state: Mutex<SpoolState>,
     disk: OnceLock<Arc<File>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct SpoolState {
     memory: BytesMut,
     /// All bytes so far.
     written: u64,
     end: End,
     readers: Vec<Waker>,
+    /// The room of a complete file on the disk.
+    room: Option<PoolHolding>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,13 +117,13 @@ impl SpoolWriter {
     }
 
     /// The file is complete.
-    pub fn finish(mut self) -> (Arc<Spool>, PoolHolding) {
+    pub fn finish(mut self) {
         self.is_finished = true;
+        let room = self.room.take();
         let mut state = self.spool.state.lock();
         state.end = End::Complete;
+        state.room = Some(room);
         state.wake();
-        drop(state);
-        (self.spool(), self.room.take())
     }
 }
 
@@ -135,7 +137,7 @@ impl Drop for SpoolWriter {
     }
 }
 
-impl State {
+impl SpoolState {
     fn wake(&mut self) {
         self.readers.drain(..).for_each(Waker::wake);
     }
@@ -307,7 +309,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_is_read_while_it_is_written_and_again() {
-        let content: Vec<u8> = (0..300_000_u32).map(|at| (at % 251) as u8).collect();
+        let content: Vec<u8> = (0..=250).cycle().take(300_000).collect();
         let mut writer = writer();
         let file = SpooledFile(writer.spool());
         let writing = async {
@@ -315,9 +317,9 @@ mod tests {
                 writer.write(Bytes::copy_from_slice(piece)).await.unwrap();
                 tokio::task::yield_now().await;
             }
-            writer.finish()
+            writer.finish();
         };
-        let (read, _held) = tokio::join!(read_all(&file), writing);
+        let (read, ()) = tokio::join!(read_all(&file), writing);
         assert!(read.unwrap() == content);
         assert!(read_all(&file).await.unwrap() == content);
         assert_eq!(file.length(), Some(300_000));
@@ -339,7 +341,8 @@ mod tests {
         for (content, duration) in [(wav, Some(1_000_000)), (vec![7; 9_000], None)] {
             let mut writer = writer();
             writer.write(content.into()).await.unwrap();
-            let (spool, _held) = writer.finish();
+            let spool = writer.spool();
+            writer.finish();
             assert_eq!(spool.measure("a.bin".to_owned()).await, duration);
         }
     }

@@ -16,8 +16,8 @@ use http::{HeaderMap, Method};
 use memchr::memchr2;
 
 use crate::media_sizes::MediaSizes;
-use crate::multipart::Upload;
 use crate::model_rules::ModelRules;
+use crate::multipart::Upload;
 use crate::native_responses::NativeResponses;
 use crate::seal::{Issuer, ReplayTarget};
 use crate::surfaces::Surfaces;

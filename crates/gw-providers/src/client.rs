@@ -123,9 +123,12 @@ impl Client {
         streamed: Option<StreamedBody>,
         clocks: &'a Timeouts,
     ) -> impl Future<Output = Result<UpstreamResponse, Failure>> + use<'a> {
-        let request = self.dialler.origin.passed(&call.path).map_err(|error| bad_path(&error)).map(|uri| {
-            with_body(of_call(call, uri), streamed)
-        });
+        let request = self
+            .dialler
+            .origin
+            .passed(&call.path)
+            .map_err(|error| bad_path(&error))
+            .map(|uri| with_body(of_call(call, uri), streamed));
         self.send_request(request, clocks)
     }
 

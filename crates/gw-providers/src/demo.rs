@@ -76,6 +76,7 @@ impl Demo {
                 ("/audio/transcriptions" | "/audio/translations", Some("transcribe")) => {
                     audio::transcript(upload).await
                 }
+                ("/images/edits" | "/images/variations", Some("images")) => images::from_form(upload).await,
                 _ => missing_model(),
             };
         }

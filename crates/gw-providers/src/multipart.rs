@@ -125,7 +125,8 @@ impl Multipart {
                 let is_plain = media_type.bytes().all(|byte| (b' '..0x7f).contains(&byte));
                 let media_type = if is_plain { media_type } else { usual };
                 let (field, name) = (quoted(&file.field), quoted(&file.name));
-                format!("{begin}\"{field}\"; filename=\"{name}\"\r\ncontent-type: {media_type}\r\n\r\n").into()
+                format!("{begin}\"{field}\"; filename=\"{name}\"\r\ncontent-type: {media_type}\r\n\r\n")
+                    .into()
             }
         }
     }
@@ -172,7 +173,10 @@ impl Upload {
         let form = Arc::clone(&self.form);
         let length = form.length();
         let notice = self.notice.clone();
-        StreamedBody { length, source: Box::new(FormSource { form, next: 0, file: None, is_over: false, notice }) }
+        StreamedBody {
+            length,
+            source: Box::new(FormSource { form, next: 0, file: None, is_over: false, notice }),
+        }
     }
 }
 

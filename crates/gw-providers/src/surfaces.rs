@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use gw_wire::failure::Failure;
+use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::request::images::{ImagesReply, ImagesRequest};
 use gw_wire::request::moderation::{ModerationReply, ModerationRequest};
 use gw_wire::request::rerank::{RerankReply, RerankRequest};
@@ -112,6 +112,25 @@ pub trait Images: Send + Sync + fmt::Debug {
     /// What it cannot do, as the end of a sentence about the model.
     fn check(&self, _: &ImagesRequest) -> Result<(), &'static str> {
         Ok(())
+    }
+
+    /// Whether it makes images from images.
+    fn takes_images(&self) -> bool {
+        false
+    }
+
+    /// Encodes the call for so many images that are made from these files.
+    ///
+    /// # Errors
+    /// The dialect cannot express the request.
+    fn encode_form(
+        &self,
+        _: &ImagesRequest,
+        _: usize,
+        _: &[FormFile],
+        _: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        Err(Failure::new(FailureKind::Unsupported, "This provider makes no images from images."))
     }
 
     /// Encodes the call for so many images.

@@ -2,13 +2,15 @@
 
 mod reading;
 
+use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::payloads::ContentCapture;
-use gw_engine::request::uploads::FormKind;
+use gw_engine::request::uploads::{FormKind, UploadedForm};
 use gw_engine::settings::Role;
 use gw_engine::{CallLog, Caller, ClientSurface, RequestContext};
 use gw_wire::request::form::form_body;
@@ -16,8 +18,9 @@ use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use http_body::Body;
+use tokio::sync::oneshot;
 
-use self::reading::{ReadForm, read_form};
+use self::reading::{EarlyForm, read_form};
 use crate::attribution::names_of;
 use crate::cut::until_cut;
 use crate::generate::{admitted, answered};
@@ -62,20 +65,79 @@ where
     if content_length(&parts.headers).is_some_and(|length| length > limit as u64) {
         return Err(too_large(limit));
     }
-    let ReadForm { fields, form } = Box::pin(read_form(body, boundary, &state, caller.key_id())).await?;
-    let fields = Bytes::from(form_body(&fields)?);
-    let names = names_of(&parts.headers, &fields, caller.trusts_attribution());
+    let length = content_length(&parts.headers);
+    // A request whose highest cost or size matters before it is sent waits for its file.
+    let waits = caller.reserves() || wishes.dry_run.is_some() || wishes.max_cost.is_some();
+    let (sender, early) = oneshot::channel();
+    let early_form = EarlyForm {
+        sender: Some(sender).filter(|_| !waits && length.is_some()),
+        most_bytes: length.unwrap_or(0),
+    };
+    let key_id = Arc::clone(caller.key_id());
+    let mut reading = Box::pin(read_form(body, boundary, &state, &key_id, early_form));
+    let (read, is_whole) = tokio::select! {
+        biased;
+        whole = &mut reading => (whole?, true),
+        Ok(begun) = early => (begun, false),
+    };
+    let fields = Bytes::from(form_body(&read.fields)?);
+    let request = FormRequest { kind, fields, form: read.form };
     let log = Arc::new(CallLog::default());
+    let mut calling = Box::pin(call(parts, request, (record, caller), wishes, &log, extra));
+    if is_whole {
+        return calling.await;
+    }
+    // The upstream gets the file while it comes. A form that fails ends the call.
+    let mut answer = None;
+    poll_fn(|cx| {
+        if answer.is_none()
+            && let Poll::Ready(answered) = calling.as_mut().poll(cx)
+        {
+            let is_refused = answered.is_err();
+            answer = Some(answered);
+            if is_refused {
+                return Poll::Ready(Ok(()));
+            }
+        }
+        reading.as_mut().poll(cx).map(|read| read.map(drop))
+    })
+    .await
+    .inspect_err(|error| log.ended(error.kind.code()))?;
+    match answer {
+        Some(answer) => answer,
+        None => calling.await,
+    }
+}
+
+/// A form that was read, or whose file is still coming.
+struct FormRequest {
+    kind: FormKind,
+    fields: Bytes,
+    form: UploadedForm,
+}
+
+/// Has the engine answer a request.
+async fn call(
+    parts: &Parts,
+    request: FormRequest,
+    (record, caller): (&mut RequestRecord, Caller),
+    wishes: Wishes,
+    log: &Arc<CallLog>,
+    extra: &mut ExtraHeaders,
+) -> Result<GatewayReply> {
+    let FormRequest { kind, fields, form } = request;
+    let state = Arc::clone(&record.state);
+    let names = names_of(&parts.headers, &fields, caller.trusts_attribution());
     if wishes.dry_run.is_none() {
         capture(record, &state, &caller, &fields);
-        record.call = Some(Arc::clone(&log));
+        record.call = Some(Arc::clone(log));
     }
     let cpu = state.engine.cpu_of(&caller);
     let context = RequestContext {
         request_id: Arc::clone(&record.request_id),
         caller,
         accepted: record.accepted,
-        log: Arc::clone(&log),
+        log: Arc::clone(log),
         client: Some(record.client.ip()),
         session: session_of(&parts.headers, &fields),
         attribution: names.attribution,
@@ -90,9 +152,8 @@ where
     // No upstream gets the tags.
     let fields = names.body.unwrap_or(fields);
     let engine = Arc::clone(&state.engine);
-    let calling =
-        pin!(cpu.host(async move { engine.generate_from_form(kind, context, fields, form).await }));
-    let reply = until_cut(&state, Some(&log), calling).await;
+    let calling = pin!(cpu.host(async move { engine.generate_from_form(kind, context, fields, form).await }));
+    let reply = until_cut(&state, Some(log), calling).await;
     if let Some(report) = wishes.dry_run.and_then(|dry_run| dry_run.take()) {
         return Ok(HttpReply::json(report));
     }

@@ -149,7 +149,8 @@ impl ServerState {
             "Bytes of request bodies over 64 KiB that are held",
             uploads.memory.gauge(),
         );
-        let most_spooled = (settings.upload_limit as u64).saturating_mul(LARGE_UPLOADS).max(LEAST_SPOOL_BYTES);
+        let most_spooled =
+            (settings.upload_limit as u64).saturating_mul(LARGE_UPLOADS).max(LEAST_SPOOL_BYTES);
         let spooled = SharedPool::new(most_spooled);
         registry.register(
             "gateway_upload_disk_bytes",

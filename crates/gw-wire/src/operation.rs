@@ -163,9 +163,10 @@ const CHECKED_BY_SCORE: [&str; 12] = [
 const CHECKED_BY_MODERATION: [&str; 6] = ["cache", "input", "model", "routing", "stream", "user"];
 
 /// The members that a request for images checks. No other member is forwarded.
-const CHECKED_BY_IMAGES: [&str; 16] = [
+const CHECKED_BY_IMAGES: [&str; 17] = [
     "background",
     "cache",
+    "input_fidelity",
     "model",
     "moderation",
     "n",

@@ -111,7 +111,13 @@ pub fn make_link(url: &str) -> Result<Bytes, CommandError> {
     let body = serde_json::json!({ "key": key }).to_string();
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let call = HttpCall { method: Method::POST, path: "/auth/links".to_owned(), headers, body: body.into(), upload: None };
+    let call = HttpCall {
+        method: Method::POST,
+        path: "/auth/links".to_owned(),
+        headers,
+        body: body.into(),
+        upload: None,
+    };
     runtime()?.block_on(Box::pin(send(url, call, &TIMEOUTS)))
 }
 

@@ -1,6 +1,7 @@
 //! The parsing of the bodies that need no translation.
 
 pub(crate) mod embeddings;
+pub(crate) mod image_forms;
 mod images;
 mod moderation;
 mod rerank;

@@ -1,20 +1,17 @@
 //! The forms with files that clients upload.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use gw_providers::multipart::FileSource;
 use gw_wire::operation::PlainOperation;
 
 use crate::error::{Error, Kind};
-use crate::shared_pool::PoolHolding;
 
 /// A form as a client sent it. Its fields are in the body of the request.
 #[derive(Debug, Default)]
 pub struct UploadedForm {
     /// The files, in their order.
     pub files: Vec<UploadedFile>,
-    /// Their room on the disk.
-    pub room: Vec<PoolHolding>,
 }
 
 /// A file of a form.
@@ -28,10 +25,10 @@ pub struct UploadedFile {
     pub media_type: Option<String>,
     /// Its content.
     pub content: Arc<dyn FileSource>,
-    /// Its length.
+    /// Its length; while it comes, the most that it can have.
     pub bytes: u64,
-    /// The duration of a recording in millionths of a second, as far as the file tells it.
-    pub micros: Option<u64>,
+    /// The duration of a recording in millionths of a second, as far as the file tells it when it is complete.
+    pub micros: Arc<OnceLock<u64>>,
 }
 
 /// The error of a form without the file that it needs, or with others.
@@ -55,15 +52,30 @@ pub enum FormKind {
     Transcription,
     /// `POST /v1/audio/translations`.
     Translation,
+    /// `POST /v1/images/edits`.
+    ImageEdit,
+    /// `POST /v1/images/variations`.
+    ImageVariation,
 }
 
 impl FormKind {
+    /// The form of an operation whose requests are forms; None: they are JSON.
+    #[must_use]
+    pub const fn of(operation: PlainOperation) -> Option<Self> {
+        match operation {
+            PlainOperation::Transcription => Some(Self::Transcription),
+            PlainOperation::Translation => Some(Self::Translation),
+            _ => None,
+        }
+    }
+
     /// Its operation.
     #[must_use]
     pub const fn operation(self) -> PlainOperation {
         match self {
             Self::Transcription => PlainOperation::Transcription,
             Self::Translation => PlainOperation::Translation,
+            Self::ImageEdit | Self::ImageVariation => PlainOperation::Images,
         }
     }
 }

@@ -45,7 +45,8 @@ impl ProbeRun<'_> {
             method: Method::POST,
             path: path.to_owned(),
             headers,
-            body: Bytes::from(body.to_string()), upload: None,
+            body: Bytes::from(body.to_string()),
+            upload: None,
         };
         let finding = match self.endpoint.send(check, call).await {
             Err(failure) => Finding::failed("an answer, or status 404", failure_text(&failure)),

@@ -34,6 +34,7 @@ use crate::adapter::{
     Adapter, Built, ChoiceRange, DialectTraits, Encoded, HttpCall, Reading, Scheme, Signer, StreamDecoder,
     Target,
 };
+use crate::multipart::FormFile;
 use crate::presets::Quirks;
 use crate::settings::{ProviderSettings, SettingsError};
 use crate::surfaces::{Images, Surfaces};
@@ -142,6 +143,23 @@ impl Images for AzureImages {
         let deployment = self.0.deployment(target);
         let model = (!self.0.is_classic).then_some(deployment);
         Ok(openai::images::call(self.0.path(deployment, "images/generations"), model, request, images))
+    }
+
+    fn takes_images(&self) -> bool {
+        true
+    }
+
+    fn encode_form(
+        &self,
+        request: &ImagesRequest,
+        images: usize,
+        files: &[FormFile],
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        let deployment = self.0.deployment(target);
+        let model = (!self.0.is_classic).then_some(deployment);
+        let path = self.0.path(deployment, request.made_from.path());
+        Ok(openai::images::form_call(path, model, request, images, files))
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ImagesReply<'a>, Failure> {

@@ -137,8 +137,9 @@ fn list_models() -> HttpCall {
         method: Method::GET,
         path: "/v1beta/models?pageSize=1000".to_owned(),
         headers: HeaderMap::new(),
-        body: bytes::Bytes::new(), upload: None,
-        }
+        body: bytes::Bytes::new(),
+        upload: None,
+    }
 }
 
 fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {

@@ -51,7 +51,8 @@ fn tone(input: &str) -> Vec<u8> {
     let mut crc = Crc::new();
     crc.update(input.as_bytes());
     let period = 16 + crc.sum() as usize % 48;
-    let count = input.chars().count().saturating_mul(SAMPLES_OF_CHARACTER).clamp(RATE as usize / 10, MOST_SAMPLES);
+    let count =
+        input.chars().count().saturating_mul(SAMPLES_OF_CHARACTER).clamp(RATE as usize / 10, MOST_SAMPLES);
     let sample = |at: usize| if at % period < period / 2 { 4_000_i16 } else { -4_000 };
     (0..count).flat_map(|at| sample(at).to_le_bytes()).collect()
 }
@@ -77,7 +78,7 @@ fn wav(samples: &[u8]) -> Vec<u8> {
 }
 
 /// Reads a form to its end. Returns the bytes that came.
-async fn drain(upload: &Upload) -> Result<u64, Failure> {
+pub(super) async fn drain(upload: &Upload) -> Result<u64, Failure> {
     let mut body = upload.open();
     let mut bytes = 0_u64;
     while let Some(piece) = poll_fn(|cx| body.source.poll_piece(cx)).await {
@@ -97,7 +98,8 @@ pub(super) async fn transcript(upload: &Upload) -> DemoResponse {
     let text = format!("The demo heard {bytes} bytes.");
     if form.field("stream") == Some("true") {
         let mut body = String::new();
-        let deltas = text.split_inclusive(' ').map(|word| json!({"type": "transcript.text.delta", "delta": word}));
+        let deltas =
+            text.split_inclusive(' ').map(|word| json!({"type": "transcript.text.delta", "delta": word}));
         for event in deltas.chain(iter::once(json!({"type": "transcript.text.done", "text": text}))) {
             body.push_str(&format!("data: {event}\n\n"));
         }

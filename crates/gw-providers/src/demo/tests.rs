@@ -20,7 +20,13 @@ use crate::presets;
 async fn send(path: &str, request: &Value) -> DemoResponse {
     let body = Bytes::from(request.to_string());
     Demo::new()
-        .send(HttpCall { method: Method::POST, path: path.to_owned(), headers: HeaderMap::new(), body, upload: None })
+        .send(HttpCall {
+            method: Method::POST,
+            path: path.to_owned(),
+            headers: HeaderMap::new(),
+            body,
+            upload: None,
+        })
         .await
 }
 

@@ -149,8 +149,9 @@ pub(crate) fn call() -> HttpCall {
         method: Method::POST,
         path: "/chat/completions".to_owned(),
         headers: HeaderMap::new(),
-        body: Bytes::from_static(br#"{"model":"m"}"#), upload: None,
-        }
+        body: Bytes::from_static(br#"{"model":"m"}"#),
+        upload: None,
+    }
 }
 
 /// Timeouts that are short for a test and long enough for a busy machine.

@@ -3,10 +3,10 @@
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -15,7 +15,7 @@ use gw_engine::request::uploads::{UploadedFile, UploadedForm};
 use gw_engine::spool::{SpoolWriter, SpooledFile};
 use http_body::Body;
 use multer::{Field, Multipart};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::state::ServerState;
 use crate::upload::{BoxError, next_piece, too_large};
@@ -28,6 +28,9 @@ const MAX_FILES: usize = 17;
 const MAX_FIELD_BYTES: usize = 4 << 20;
 /// The most bytes that the parser holds while it looks for the end of a part's head.
 const MAX_HELD_BYTES: usize = 1 << 20;
+/// A file with more bytes, or one that is not complete after this time, is sent on while it comes.
+const EARLY_BYTES: u64 = 256 << 10;
+const EARLY_WAIT: Duration = Duration::from_millis(100);
 /// The pieces of the body that wait for the parser.
 const WAITING_PIECES: usize = 2;
 
@@ -38,7 +41,15 @@ pub(super) struct ReadForm {
     pub(super) form: UploadedForm,
 }
 
-/// Reads a form to its end.
+/// Gives the form of a request whose file is still coming.
+pub(super) struct EarlyForm {
+    /// Takes the form. None: the request waits for the whole form.
+    pub(super) sender: Option<oneshot::Sender<ReadForm>>,
+    /// The most bytes that the file can have.
+    pub(super) most_bytes: u64,
+}
+
+/// Reads a form to its end. A file that comes slowly or is large is given early, if the fields before it name the model.
 ///
 /// # Errors
 /// The form is malformed, too large or too slow, or it broke off.
@@ -47,18 +58,28 @@ pub(super) async fn read_form<B>(
     boundary: String,
     state: &ServerState,
     key: &Arc<str>,
+    early: EarlyForm,
 ) -> Result<ReadForm>
 where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
     let (sender, pieces) = mpsc::channel(WAITING_PIECES);
-    let held = Arc::new(AtomicUsize::new(0));
+    let held = AtomicUsize::new(0);
     let pieces = stream::unfold(pieces, |mut pieces: mpsc::Receiver<Bytes>| async move {
         pieces.recv().await.map(|piece| (Ok::<_, io::Error>(piece), pieces))
     });
+    let reader = FormReader {
+        state,
+        key,
+        held: &held,
+        early,
+        read: ReadForm { fields: Vec::new(), form: UploadedForm::default() },
+        field_bytes: 0,
+        is_early: false,
+    };
     let mut pumping = pin!(pump(body, sender, state, &held));
-    let mut reading = pin!(read_parts(Multipart::new(pieces, boundary), state, key, &held));
+    let mut reading = pin!(reader.run(Multipart::new(pieces, boundary)));
     let mut is_pumped = false;
     poll_fn(|cx| {
         if !is_pumped {
@@ -106,40 +127,50 @@ where
     Ok(())
 }
 
-async fn read_parts(
-    mut parts: Multipart<'static>,
-    state: &ServerState,
-    key: &Arc<str>,
-    held: &AtomicUsize,
-) -> Result<ReadForm> {
-    let mut read = ReadForm { fields: Vec::new(), form: UploadedForm::default() };
-    let mut field_bytes = 0_usize;
-    let mut count = 0_usize;
-    while let Some(mut part) = parts.next_field().await.map_err(|fault| malformed(&fault))? {
-        held.store(0, Ordering::Relaxed);
-        count += 1;
-        if count > MAX_PARTS {
-            let message = format!("The form has more than {MAX_PARTS} fields.");
-            return Err(Error::new(Kind::Invalid, message));
-        }
-        let name = part.name().unwrap_or_default().to_owned();
-        if part.file_name().is_some() {
-            if read.form.files.len() >= MAX_FILES {
-                return Err(Error::new(Kind::Invalid, "The form has too many files."));
+/// Reads the parts of a form.
+struct FormReader<'s> {
+    state: &'s ServerState,
+    key: &'s Arc<str>,
+    held: &'s AtomicUsize,
+    early: EarlyForm,
+    read: ReadForm,
+    field_bytes: usize,
+    /// The request has begun.
+    is_early: bool,
+}
+
+impl FormReader<'_> {
+    async fn run(mut self, mut parts: Multipart<'static>) -> Result<ReadForm> {
+        let mut count = 0_usize;
+        while let Some(part) = parts.next_field().await.map_err(|fault| malformed(&fault))? {
+            self.held.store(0, Ordering::Relaxed);
+            count += 1;
+            if count > MAX_PARTS {
+                return Err(Error::new(Kind::Invalid, format!("The form has more than {MAX_PARTS} fields.")));
             }
-            let room = state.spooled.holding(key);
-            let mut writer = SpoolWriter::new(state.settings.spool_directory.clone(), room);
-            while let Some(piece) = next_chunk(&mut part, held).await? {
-                writer.write(piece).await?;
+            let name = part.name().unwrap_or_default().to_owned();
+            if self.is_early {
+                let message = format!(
+                    "The field '{}' must come before the file, because the upload has begun.",
+                    name.escape_debug()
+                );
+                return Err(Error::new(Kind::Invalid, message));
             }
-            read.form.files.push(file_of(&part, name, writer, &mut read.form.room).await);
-            continue;
+            if part.file_name().is_some() {
+                self.file(part, &name).await?;
+            } else {
+                self.field(part, name).await?;
+            }
         }
+        Ok(self.read)
+    }
+
+    async fn field(&mut self, mut part: Field<'static>, name: String) -> Result<()> {
         let mut text = Vec::new();
-        field_bytes = field_bytes.saturating_add(name.len());
-        while let Some(piece) = next_chunk(&mut part, held).await? {
-            field_bytes = field_bytes.saturating_add(piece.len());
-            if field_bytes > MAX_FIELD_BYTES {
+        self.field_bytes = self.field_bytes.saturating_add(name.len());
+        while let Some(piece) = next_chunk(&mut part, self.held).await? {
+            self.field_bytes = self.field_bytes.saturating_add(piece.len());
+            if self.field_bytes > MAX_FIELD_BYTES {
                 return Err(too_large(MAX_FIELD_BYTES));
             }
             text.extend_from_slice(&piece);
@@ -147,9 +178,73 @@ async fn read_parts(
         let text = String::from_utf8(text).map_err(|_| {
             Error::new(Kind::Invalid, format!("The field '{}' is not UTF-8.", name.escape_debug()))
         })?;
-        read.fields.push((name, text));
+        self.read.fields.push((name, text));
+        Ok(())
     }
-    Ok(read)
+
+    async fn file(&mut self, mut part: Field<'static>, field: &str) -> Result<()> {
+        if self.read.form.files.len() >= MAX_FILES {
+            return Err(Error::new(Kind::Invalid, "The form has too many files."));
+        }
+        let name = part.file_name().unwrap_or_default().to_owned();
+        let room = self.state.spooled.holding(self.key);
+        let mut writer = SpoolWriter::new(self.state.settings.spool_directory.clone(), room);
+        let spool = writer.spool();
+        let micros = Arc::new(OnceLock::new());
+        let uploaded = |bytes: u64| UploadedFile {
+            field: field.strip_suffix("[]").unwrap_or(field).to_owned(),
+            name: name.clone(),
+            media_type: part.content_type().map(ToString::to_string),
+            bytes,
+            content: Arc::new(SpooledFile(Arc::clone(&spool))),
+            micros: Arc::clone(&micros),
+        };
+        let mut waiting = Some(uploaded(self.early.most_bytes)).filter(|_| self.may_begin(field));
+        let mut finished = uploaded(0);
+        let begun = Instant::now();
+        loop {
+            let piece = if waiting.is_some() {
+                let patience = EARLY_WAIT.saturating_sub(begun.elapsed());
+                match tokio::time::timeout(patience, next_chunk(&mut part, self.held)).await {
+                    Ok(piece) => piece?,
+                    Err(_) => {
+                        self.begin_with(waiting.take());
+                        continue;
+                    }
+                }
+            } else {
+                next_chunk(&mut part, self.held).await?
+            };
+            let Some(piece) = piece else { break };
+            writer.write(piece).await?;
+            if spool.written() > EARLY_BYTES {
+                self.begin_with(waiting.take());
+            }
+        }
+        // The upstream's answer comes after the end of the file, and may need the duration.
+        if let Some(duration) = Arc::clone(&spool).measure(name.clone()).await {
+            let _ = micros.set(duration);
+        }
+        writer.finish();
+        finished.bytes = spool.written();
+        self.read.form.files.push(finished);
+        Ok(())
+    }
+
+    /// Whether a request may begin while this file comes: the model is known, and it is the only file.
+    fn may_begin(&self, field: &str) -> bool {
+        let names_model = self.read.fields.iter().any(|(name, text)| name == "model" && !text.is_empty());
+        self.early.sender.is_some() && field == "file" && names_model && self.read.form.files.is_empty()
+    }
+
+    /// Gives the form as it is.
+    fn begin_with(&mut self, file: Option<UploadedFile>) {
+        let Some((file, sender)) = file.zip(self.early.sender.take()) else { return };
+        let form = UploadedForm { files: vec![file] };
+        // Nobody takes it if the request is over.
+        let _ = sender.send(ReadForm { fields: self.read.fields.clone(), form });
+        self.is_early = true;
+    }
 }
 
 /// The next piece of a part.
@@ -157,27 +252,6 @@ async fn next_chunk(part: &mut Field<'static>, held: &AtomicUsize) -> Result<Opt
     let piece = part.chunk().await.map_err(|fault| malformed(&fault))?;
     held.store(0, Ordering::Relaxed);
     Ok(piece)
-}
-
-/// A complete file of the form.
-async fn file_of(
-    part: &Field<'static>,
-    field: String,
-    writer: SpoolWriter,
-    rooms: &mut Vec<gw_engine::shared_pool::PoolHolding>,
-) -> UploadedFile {
-    let (spool, room) = writer.finish();
-    rooms.push(room);
-    let name = part.file_name().unwrap_or_default().to_owned();
-    let micros = Arc::clone(&spool).measure(name.clone()).await;
-    UploadedFile {
-        field: field.strip_suffix("[]").map_or(field.clone(), str::to_owned),
-        name,
-        media_type: part.content_type().map(ToString::to_string),
-        bytes: spool.written(),
-        content: Arc::new(SpooledFile(spool)),
-        micros,
-    }
 }
 
 fn malformed(fault: &multer::Error) -> Error {

@@ -128,7 +128,8 @@ mod tests {
             form.accept(event, &mut out);
             String::from_utf8(out).unwrap()
         };
-        let frame = "event: speech.audio.delta\ndata: {\"type\":\"speech.audio.delta\",\"audio\":\"YWJj\"}\n\n";
+        let frame =
+            "event: speech.audio.delta\ndata: {\"type\":\"speech.audio.delta\",\"audio\":\"YWJj\"}\n\n";
         let event = Event::Sound(b"abc");
         assert_eq!(written(SpeechForm::File, &event), "abc");
         assert_eq!(written(SpeechForm::Events, &event), frame);
@@ -144,6 +145,8 @@ mod tests {
             String::from_utf8(out).unwrap()
         };
         assert_eq!(failed(SpeechForm::File), "");
-        assert!(failed(SpeechForm::Events).starts_with("event: error\ndata: {\"type\":\"error\",\"error\":{"));
+        assert!(
+            failed(SpeechForm::Events).starts_with("event: error\ndata: {\"type\":\"error\",\"error\":{")
+        );
     }
 }

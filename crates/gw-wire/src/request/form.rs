@@ -78,7 +78,10 @@ fn write_value(body: &mut ObjectWriter<'_>, name: &str, text: &str) -> Result<()
         body.raw(name, value);
     } else if JSON.contains(&name) || name == "chunking_strategy" && trimmed.starts_with('{') {
         if check(trimmed).is_err() {
-            return Err(Invalid { code: "invalid_json", message: format!("The field '{name}' is not JSON.") });
+            return Err(Invalid {
+                code: "invalid_json",
+                message: format!("The field '{name}' is not JSON."),
+            });
         }
         body.raw(name, trimmed);
     } else {

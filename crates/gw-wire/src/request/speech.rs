@@ -128,9 +128,9 @@ fn media_type(fields: &Fields<'_, '_>) -> Result<&'static str, Invalid> {
     let path = Path::Top("response_format");
     let word = string(&path, value)?;
     let found = FORMATS.iter().find(|(name, _)| *name == word);
-    found.map(|(_, media_type)| *media_type).ok_or_else(|| {
-        not_one_of(&path, &FORMATS.map(|(name, _)| name), &word)
-    })
+    found
+        .map(|(_, media_type)| *media_type)
+        .ok_or_else(|| not_one_of(&path, &FORMATS.map(|(name, _)| name), &word))
 }
 
 /// Whether the client wants events. `stream` is older clients' word for them.
@@ -207,7 +207,8 @@ mod tests {
     fn characters_are_code_points_and_formats_have_media_types() {
         let plain = parse(&json!({})).unwrap();
         assert_eq!((plain.characters, plain.media_type, plain.wants_events), (5, "audio/mpeg", false));
-        let events = parse(&json!({"stream_format": "sse", "response_format": "wav", "voice": {"id": "v"}})).unwrap();
+        let events =
+            parse(&json!({"stream_format": "sse", "response_format": "wav", "voice": {"id": "v"}})).unwrap();
         assert_eq!((events.voice.as_str(), events.media_type, events.wants_events), ("v", "audio/wav", true));
     }
 

@@ -11,6 +11,7 @@ mod generated_images;
 mod http;
 mod http_edges;
 pub(crate) mod http_versions;
+mod image_forms;
 mod images;
 mod model_lists;
 mod models;

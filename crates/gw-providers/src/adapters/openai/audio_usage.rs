@@ -85,7 +85,8 @@ mod tests {
         let tokens = r#"{"type":"tokens","input_tokens":14,"input_token_details":{"text_tokens":4,"audio_tokens":10},"output_tokens":45,"total_tokens":59}"#;
         assert_eq!(read(tokens), Some((14, Some(10), 45, "0".to_owned())));
         assert_eq!(read(r#"{"type":"duration","seconds":2.5}"#), Some((0, None, 0, "2.5".to_owned())));
-        let mixture = r#"{"prompt_audio_seconds":203,"prompt_tokens":4,"total_tokens":3264,"completion_tokens":635}"#;
+        let mixture =
+            r#"{"prompt_audio_seconds":203,"prompt_tokens":4,"total_tokens":3264,"completion_tokens":635}"#;
         assert_eq!(read(mixture), Some((2629, None, 635, "203".to_owned())));
         assert_eq!(read("{}"), None);
     }

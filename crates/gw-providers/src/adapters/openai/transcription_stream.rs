@@ -134,6 +134,9 @@ mod tests {
                 assert_eq!(seen, ["Hi", used, TRANSCRIPT_DONE, "finish", "End"], "{piece}");
             }
         }
-        assert_eq!(events("data: {\"type\":\"error\",\"error\":{\"message\":\"no\"}}\n\n", 9), ["StreamBroken"]);
+        assert_eq!(
+            events("data: {\"type\":\"error\",\"error\":{\"message\":\"no\"}}\n\n", 9),
+            ["StreamBroken"]
+        );
     }
 }

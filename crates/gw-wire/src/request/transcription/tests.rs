@@ -40,7 +40,8 @@ fn faults_have_their_codes() {
     ] {
         assert_eq!(parse(&more).unwrap_err().code, code, "{more}");
     }
-    let translate = |more: Value| parse_transcription(more.to_string().into(), true, &RequestLimits::default());
+    let translate =
+        |more: Value| parse_transcription(more.to_string().into(), true, &RequestLimits::default());
     assert_eq!(translate(json!({"model": "m", "stream": true})).unwrap_err().code, "unsupported_value");
     let diarized = json!({"model": "m", "response_format": "diarized_json"});
     assert_eq!(translate(diarized).unwrap_err().code, "invalid_value");

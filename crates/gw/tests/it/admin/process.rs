@@ -101,6 +101,8 @@ async fn the_interface_describes_itself() {
         "/v1/rerank",
         "/v1/moderations",
         "/v1/images/generations",
+        "/v1/images/edits",
+        "/v1/images/variations",
         "/v1/audio/speech",
         "/v1/audio/transcriptions",
         "/v1/audio/translations",

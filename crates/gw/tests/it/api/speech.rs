@@ -38,7 +38,8 @@ async fn a_file_comes_as_it_is_and_costs_its_characters() {
     let world = world().await;
     let sound: Vec<u8> = (0..=255).cycle().take(200_000).collect();
     world.upstream.enqueue(Answer::full(200, AUDIO, &sound));
-    let more = json!({"instructions": "calm", "speed": 1.5, "response_format": "mp3", "user": "ann", "seed": 1});
+    let more =
+        json!({"instructions": "calm", "speed": 1.5, "response_format": "mp3", "user": "ann", "seed": 1});
     let answer = world.client.post_json(PATH, &say("acme/speak", more)).await.ok();
     assert!(answer.body == sound && !answer.broken);
     assert_eq!(answer.header("content-type"), Some("audio/mpeg"));
@@ -79,7 +80,11 @@ async fn a_file_that_fails_is_torn_and_events_end_with_an_error() {
     let answer = world.client.post_json(PATH, &say("acme/speak", json!({}))).await;
     assert!(answer.broken && answer.body == b"half", "{answer:?}");
     let row = row_of(&world, &answer).await;
-    assert_eq!((&row["status"], &row["cost_usd"]), (&json!("upstream_stream_error"), &json!(0.00015)), "{row}");
+    assert_eq!(
+        (&row["status"], &row["cost_usd"]),
+        (&json!("upstream_stream_error"), &json!(0.00015)),
+        "{row}"
+    );
     let half = json!({"type": "speech.audio.delta", "audio": "aGFsZg=="});
     world.upstream.enqueue(Answer::sse().chunk(event(&half)).close());
     let mut stream = world.client.stream(PATH, &say("acme/speak", json!({"stream_format": "sse"}))).await;
@@ -103,9 +108,16 @@ async fn events_have_pieces_and_the_usage_whatever_the_upstream_sends() {
         let [first, last] = &frames[..] else { panic!("{frames:?}") };
         assert_eq!(data(first), delta);
         let last = data(last);
-        assert_eq!((&last["type"], &last["usage"]["cost_usd"]), (&json!("speech.audio.done"), &json!(0.00015)), "{last}");
+        assert_eq!(
+            (&last["type"], &last["usage"]["cost_usd"]),
+            (&json!("speech.audio.done"), &json!(0.00015)),
+            "{last}"
+        );
         if told {
-            assert_eq!((&last["usage"]["input_tokens"], &last["usage"]["output_tokens"]), (&json!(14), &json!(101)));
+            assert_eq!(
+                (&last["usage"]["input_tokens"], &last["usage"]["output_tokens"]),
+                (&json!(14), &json!(101))
+            );
         }
     }
 }
@@ -119,7 +131,8 @@ async fn tokens_of_sound_have_their_price_and_budgets_hold() {
         model("acme/by-token", "official_input_per_m = 0.6, official_audio_output_per_m = 12.0"),
         "[[models]]\nid = \"acme/free-of-price\"\ncategory = [\"speech\"]\n".to_owned(),
         "[[keys]]\nname = \"poor\"\nkey = \"sk-poor\"\nbudget_usd = 0.0001\n".to_owned(),
-        "[[keys]]\nname = \"strict\"\nkey = \"sk-strict\"\nbudget_usd = 1.0\nunpriced = \"refuse\"\n".to_owned(),
+        "[[keys]]\nname = \"strict\"\nkey = \"sk-strict\"\nbudget_usd = 1.0\nunpriced = \"refuse\"\n"
+            .to_owned(),
     ];
     let world = Setup { extra: extra.concat(), routing: "retries = 0", ..Setup::default() }.start().await;
     let usage = json!({"input_tokens": 14, "output_tokens": 101, "total_tokens": 115});
@@ -135,7 +148,10 @@ async fn tokens_of_sound_have_their_price_and_budgets_hold() {
     world.upstream.enqueue(Answer::full(200, AUDIO, b"abc"));
     let answer = world.client.post_json(PATH, &say("acme/by-token", json!({}))).await.ok();
     let row = row_of(&world, &answer).await;
-    assert!(row["cost_usd"].as_f64().is_some_and(|cost| cost > 0.0) && row.get("unpriced").is_none(), "{row}");
+    assert!(
+        row["cost_usd"].as_f64().is_some_and(|cost| cost > 0.0) && row.get("unpriced").is_none(),
+        "{row}"
+    );
     let hits = world.upstream.hits();
     let poor = world.gateway.client().with_key("sk-poor");
     let refused = poor.post_json(PATH, &say("acme/speak", json!({}))).await;

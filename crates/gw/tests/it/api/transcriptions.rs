@@ -22,7 +22,10 @@ async fn hear(world: &World, fields: &[(&str, &str)]) -> gw_testkit::Response {
 /// The data of the frames of a stream.
 async fn events(world: &World, path: &str, body: &[u8]) -> Vec<Value> {
     let answer = post_form(&world.client, path, body).await;
-    assert!(answer.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream")), "{answer:?}");
+    assert!(
+        answer.header("content-type").is_some_and(|kind| kind.starts_with("text/event-stream")),
+        "{answer:?}"
+    );
     let text = answer.text();
     let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
     data.map(|data| serde_json::from_str(data).expect("JSON")).collect()
@@ -32,7 +35,8 @@ async fn events(world: &World, path: &str, body: &[u8]) -> Vec<Value> {
 async fn a_form_goes_upstream_anew_and_the_file_tells_the_seconds() {
     let world = world().await;
     world.upstream.enqueue(Answer::json(200, &json!({"text": "Hello you", "secret": 1})));
-    let more = [("language", "en"), ("temperature", "0.5"), ("user", "ann"), ("seed", "7"), ("prompt", "names")];
+    let more =
+        [("language", "en"), ("temperature", "0.5"), ("user", "ann"), ("seed", "7"), ("prompt", "names")];
     let answer = hear(&world, &more).await.ok();
     let usage = json!({"type": "duration", "seconds": 2.5, "cost_usd": 0.00025});
     assert_eq!(answer.json(), json!({"text": "Hello you", "usage": usage}));
@@ -40,7 +44,9 @@ async fn a_form_goes_upstream_anew_and_the_file_tells_the_seconds() {
     assert_eq!(answer.header("content-type"), Some("application/json"));
     let sent = world.upstream.last();
     assert_eq!(sent.path, PATH);
-    assert!(sent.header("content-type").is_some_and(|kind| kind.starts_with("multipart/form-data; boundary=")));
+    assert!(
+        sent.header("content-type").is_some_and(|kind| kind.starts_with("multipart/form-data; boundary="))
+    );
     assert_eq!(sent.header("content-length"), Some(&*sent.body.len().to_string()));
     let text = String::from_utf8_lossy(&sent.body);
     for part in [
@@ -54,7 +60,11 @@ async fn a_form_goes_upstream_anew_and_the_file_tells_the_seconds() {
     }
     assert!(!text.contains("ann") && !text.contains("seed"), "{text}");
     let row = row_of(&world, &answer).await;
-    assert_eq!((&row["surface"], &row["operation"]), (&json!("transcriptions"), &json!("transcription")), "{row}");
+    assert_eq!(
+        (&row["surface"], &row["operation"]),
+        (&json!("transcriptions"), &json!("transcription")),
+        "{row}"
+    );
     assert_eq!((&row["units"], &row["cost_usd"]), (&json!({"second": 2.5}), &json!(0.00025)), "{row}");
     assert_eq!(row["user"], json!("ann"), "{row}");
 }
@@ -107,7 +117,8 @@ async fn a_stream_has_deltas_and_the_whole_text_or_ends_with_an_error() {
     let world = world().await;
     let event = |data: &Value| format!("data: {data}\n\n");
     let delta = json!({"type": "transcript.text.delta", "delta": "Hello", "secret": 1});
-    let done = json!({"type": "transcript.text.done", "text": "Hello", "usage": {"type": "duration", "seconds": 3}});
+    let done =
+        json!({"type": "transcript.text.done", "text": "Hello", "usage": {"type": "duration", "seconds": 3}});
     world.upstream.enqueue(Answer::sse().chunk(event(&delta)).chunk(event(&done)).end());
     let body = recording(&[("model", "acme/hear"), ("stream", "true")]);
     let told = events(&world, PATH, &body).await;
@@ -121,7 +132,10 @@ async fn a_stream_has_deltas_and_the_whole_text_or_ends_with_an_error() {
     for broken in [
         Answer::sse().chunk(event(&delta)).close(),
         Answer::sse().chunk(event(&delta)).end(),
-        Answer::sse().chunk(event(&delta)).chunk(event(&json!({"type": "error", "error": {"message": "no"}}))).end(),
+        Answer::sse()
+            .chunk(event(&delta))
+            .chunk(event(&json!({"type": "error", "error": {"message": "no"}})))
+            .end(),
     ] {
         world.upstream.enqueue(broken);
         let told = events(&world, PATH, &body).await;
@@ -153,7 +167,11 @@ async fn forms_are_checked_before_anything_is_sent() {
     for (label, body, code) in [
         ("no file", form(&[("model", None, b"acme/hear")]), "missing_required_parameter"),
         ("no model", form(&[("file", Some("a.wav"), &wav(10))]), "missing_required_parameter"),
-        ("an empty file", form(&[("model", None, b"acme/hear"), ("file", Some("a.wav"), b"")]), "invalid_value"),
+        (
+            "an empty file",
+            form(&[("model", None, b"acme/hear"), ("file", Some("a.wav"), b"")]),
+            "invalid_value",
+        ),
         ("other routing", recording(&[("model", "acme/hear"), ("routing", "{")]), "invalid_json"),
         ("routing of another kind", recording(&[("model", "acme/hear"), ("routing", "7")]), "invalid_type"),
         ("a chat model", recording(&[("model", "acme/fast")]), "unsupported_model"),
@@ -166,7 +184,8 @@ async fn forms_are_checked_before_anything_is_sent() {
     let many: Vec<(String, String)> = (0..1_001).map(|at| (format!("f{at}"), String::new())).collect();
     let many: Vec<(&str, &str)> = many.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
     assert_eq!(post_form(&world.client, PATH, &recording(&many)).await.status, 400);
-    let unended = [b"--b0undary\r\ncontent-disposition: form-data; name=\"".as_slice(), &vec![b'x'; 3 << 20]].concat();
+    let unended =
+        [b"--b0undary\r\ncontent-disposition: form-data; name=\"".as_slice(), &vec![b'x'; 3 << 20]].concat();
     assert_eq!(post_form(&world.client, PATH, &unended).await.status, 400);
     let json = world.client.post_json(PATH, &json!({"model": "acme/hear"})).await;
     assert_error("JSON", &json, 415, "invalid_request_error", "unsupported_media_type");
@@ -188,7 +207,9 @@ async fn sizes_are_bounded_before_and_while_a_form_comes_and_large_files_pass() 
     assert_error("before the body", &answer, 413, "invalid_request_error", "request_too_large");
     let large = vec![7; 3 << 20];
     let body = form(&[("file", Some("a.bin"), &large), ("model", None, b"acme/hear")]);
-    world.upstream.enqueue(Answer::json(200, &json!({"text": "x", "usage": {"type": "duration", "seconds": 9}})));
+    world
+        .upstream
+        .enqueue(Answer::json(200, &json!({"text": "x", "usage": {"type": "duration", "seconds": 9}})));
     let answer = post_form(&world.client, PATH, &body).await.ok();
     assert_eq!(answer.header("x-gateway-cost-usd"), Some("0.0009"));
     let sent = world.upstream.last();
@@ -236,9 +257,11 @@ async fn voxtral_gets_its_fields_and_its_events_become_openais() {
         mistral.base_url()
     );
     let world = Setup { extra, ..Setup::default() }.start().await;
-    let usage = json!({"prompt_audio_seconds": 4, "prompt_tokens": 4, "total_tokens": 100, "completion_tokens": 20});
+    let usage =
+        json!({"prompt_audio_seconds": 4, "prompt_tokens": 4, "total_tokens": 100, "completion_tokens": 20});
     let segments = json!([{"start": 0.0, "end": 1.5, "text": "Hello"}]);
-    let whole = json!({"model": "voxtral", "text": "Hello", "language": "en", "segments": segments, "usage": usage});
+    let whole =
+        json!({"model": "voxtral", "text": "Hello", "language": "en", "segments": segments, "usage": usage});
     for (format, expected) in [("text", "Hello\n"), ("srt", "1\n00:00:00,000 --> 00:00:01,500\nHello\n\n")] {
         mistral.enqueue(Answer::json(200, &whole));
         let fields = [("model", "mistral/voxtral"), ("response_format", format), ("prompt", "x")];
@@ -252,9 +275,18 @@ async fn voxtral_gets_its_fields_and_its_events_become_openais() {
     let event = |name: &str, data: Value| format!("event: {name}\ndata: {data}\n\n");
     mistral.enqueue(
         Answer::sse()
-            .chunk(event("transcription.language", json!({"type": "transcription.language", "audio_language": "en"})))
-            .chunk(event("transcription.text.delta", json!({"type": "transcription.text.delta", "text": "Hello"})))
-            .chunk(event("transcription.done", json!({"type": "transcription.done", "text": "Hello", "usage": usage})))
+            .chunk(event(
+                "transcription.language",
+                json!({"type": "transcription.language", "audio_language": "en"}),
+            ))
+            .chunk(event(
+                "transcription.text.delta",
+                json!({"type": "transcription.text.delta", "text": "Hello"}),
+            ))
+            .chunk(event(
+                "transcription.done",
+                json!({"type": "transcription.done", "text": "Hello", "usage": usage}),
+            ))
             .end(),
     );
     let told = events(&world, PATH, &recording(&[("model", "mistral/voxtral"), ("stream", "true")])).await;
@@ -263,4 +295,58 @@ async fn voxtral_gets_its_fields_and_its_events_become_openais() {
     assert_eq!(told[1]["usage"]["cost_usd"], json!(0.0004), "{told:?}");
     let refused = post_form(&world.client, TRANSLATE, &recording(&[("model", "mistral/voxtral")])).await;
     assert_invalid("a translation", &refused, "unsupported_parameter");
+}
+
+#[tokio::test]
+async fn a_file_behind_the_model_goes_upstream_while_it_comes_and_a_torn_one_costs_nothing() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let extra = format!(
+        "[[providers]]\nname = \"raw\"\napi = \"openai\"\nbase_url = \"http://{address}/v1\"\napi_key = \"k\"\n\
+         allow_private_network = true\n[[models]]\nid = \"raw/hear\"\ncategory = [\"transcription\"]\n\
+         pricing = {{ official_per_second = 0.0001 }}\n"
+    );
+    let world = Setup { extra, routing: "retries = 0", ..Setup::default() }.start().await;
+    let sound = wav(60_000);
+    let body = form(&[("model", None, b"raw/hear"), ("file", Some("a.wav"), &sound)]);
+    let (first, last) = body.split_at(600_000);
+    let mut wire = gw_testkit::wire::RawClient::connect(world.client.addr).await;
+    wire.send(world.client.head("POST", PATH, Some(FORM), Some(body.len()))).await;
+    wire.send(first).await;
+    let (mut upstream, _) = listener.accept().await.expect("a connection");
+    let (mut seen, mut buffer) = (Vec::new(), vec![0; 65_536]);
+    while seen.len() < 500_000 {
+        let count = upstream.read(&mut buffer).await.expect("bytes");
+        assert!(count > 0, "the connection ended");
+        seen.extend_from_slice(&buffer[..count]);
+    }
+    assert!(String::from_utf8_lossy(&seen).to_ascii_lowercase().contains("transfer-encoding: chunked"));
+    wire.send(last).await;
+    while !seen.ends_with(b"0\r\n\r\n") {
+        let count = upstream.read(&mut buffer).await.expect("bytes");
+        assert!(count > 0, "the connection ended");
+        seen.extend_from_slice(&buffer[..count]);
+    }
+    let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 12\r\nconnection: close\r\n\r\n{\"text\":\"x\"}";
+    upstream.write_all(answer.as_bytes()).await.expect("written");
+    drop(upstream);
+    let told = wire.response().await.expect("an answer").ok();
+    assert_eq!(told.json()["usage"], json!({"type": "duration", "seconds": 60, "cost_usd": 0.006}));
+    // A client that leaves in the middle has used nothing.
+    let mut wire = gw_testkit::wire::RawClient::connect(world.client.addr).await;
+    wire.send(world.client.head("POST", PATH, Some(FORM), Some(body.len()))).await;
+    wire.send(first).await;
+    let (mut upstream, _) = listener.accept().await.expect("a connection");
+    assert!(upstream.read(&mut buffer).await.expect("bytes") > 0);
+    drop(wire);
+    let found = crate::ledger::rows(&world.gateway, 2).await;
+    let left = found.iter().find(|row| row.status != "ok").expect("the row");
+    assert_eq!((left.cost, left.status.as_str()), (0, "client_closed_request"));
+    // Fields behind such a file come too late.
+    let late =
+        form(&[("model", None, b"raw/hear"), ("file", Some("a.wav"), &sound), ("stream", None, b"true")]);
+    let refused = post_form(&world.client, PATH, &late).await;
+    assert_eq!(refused.status, 400, "{}", refused.text());
+    assert!(refused.message().contains("must come before the file"), "{}", refused.text());
 }

@@ -3,13 +3,15 @@
 use gw_testkit::{Client, Response};
 
 /// The media type of the forms.
-pub const FORM: &str = "multipart/form-data; boundary=b0undary";
+pub(crate) const FORM: &str = "multipart/form-data; boundary=b0undary";
 
 /// A form. A part with the name of a file is one.
-pub fn form(parts: &[(&str, Option<&str>, &[u8])]) -> Vec<u8> {
+pub(crate) fn form(parts: &[(&str, Option<&str>, &[u8])]) -> Vec<u8> {
     let mut body = Vec::new();
     for (name, file, content) in parts {
-        body.extend_from_slice(format!("--b0undary\r\ncontent-disposition: form-data; name=\"{name}\"").as_bytes());
+        body.extend_from_slice(
+            format!("--b0undary\r\ncontent-disposition: form-data; name=\"{name}\"").as_bytes(),
+        );
         if let Some(file) = file {
             body.extend_from_slice(format!("; filename=\"{file}\"\r\ncontent-type: audio/wav").as_bytes());
         }
@@ -22,7 +24,7 @@ pub fn form(parts: &[(&str, Option<&str>, &[u8])]) -> Vec<u8> {
 }
 
 /// A form with a recording of 2.5 seconds and these fields.
-pub fn recording(fields: &[(&str, &str)]) -> Vec<u8> {
+pub(crate) fn recording(fields: &[(&str, &str)]) -> Vec<u8> {
     let sound = wav(2_500);
     let mut parts: Vec<(&str, Option<&str>, &[u8])> =
         fields.iter().map(|(name, text)| (*name, None, text.as_bytes())).collect();
@@ -31,12 +33,12 @@ pub fn recording(fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 /// Posts a form.
-pub async fn post_form(client: &Client, path: &str, body: &[u8]) -> Response {
+pub(crate) async fn post_form(client: &Client, path: &str, body: &[u8]) -> Response {
     client.send("POST", path, Some(FORM), Some(body)).await
 }
 
 /// A WAV file of so many milliseconds with silence: 8,000 samples of 16 bits a second.
-pub fn wav(millis: u32) -> Vec<u8> {
+pub(crate) fn wav(millis: u32) -> Vec<u8> {
     let length = millis * 16;
     let mut file = b"RIFF".to_vec();
     file.extend_from_slice(&(36 + length).to_le_bytes());

@@ -22,8 +22,9 @@ fn call() -> HttpCall {
         method: Method::POST,
         path: "/x".to_owned(),
         headers: HeaderMap::new(),
-        body: bytes::Bytes::new(), upload: None,
-        }
+        body: bytes::Bytes::new(),
+        upload: None,
+    }
 }
 
 async fn sign(tokens: &VertexTokens) -> Result<String, Failure> {
