@@ -80,6 +80,7 @@ where
         whole = &mut reading => (whole?, true),
         Ok(begun) = early => (begun, false),
     };
+    record.body_permit = read.permit;
     let fields = Bytes::from(form_body(&read.fields)?);
     let request = FormRequest { kind, fields, form: read.form };
     let log = Arc::new(CallLog::default());

@@ -305,9 +305,6 @@ where
                 let message = "A key of role viewer may not generate: it reads the management API.";
                 return Err(Error::new(Kind::RoleNotAllowed, message));
             }
-            if state.is_draining() {
-                return Err(overloaded("The gateway is shutting down."));
-            }
             admitted_generate(parts, generation, body, record, caller, (admission, extra)).await
         }
         (Endpoint::GenerateForm(kind), Some(caller)) => {
@@ -350,6 +347,9 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
+    if record.state.is_draining() {
+        return Err(overloaded("The gateway is shutting down."));
+    }
     let mut meter = None;
     let has_waited = !admission.is_free(record.accepted);
     if has_waited {

@@ -99,6 +99,28 @@ impl<S: StreamDeadline, W: BodyObserver> Outgoing<S, W> {
     }
 }
 
+impl<S, W: BodyObserver> Outgoing<S, W> {
+    /// Breaks a stream off, when the connection has written what came: it does so when there is no further piece yet.
+    fn tear(
+        &mut self,
+        torn: TornAnswer,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, TornAnswer>>> {
+        if !std::mem::replace(&mut self.is_tearing, true) {
+            note(BodyPoll::Waits);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.end_torn(torn)
+    }
+
+    fn end_torn(&mut self, torn: TornAnswer) -> Poll<Option<Result<Frame<Bytes>, TornAnswer>>> {
+        self.content = Content::Empty;
+        self.observer.completed();
+        Poll::Ready(Some(Err(torn)))
+    }
+}
+
 impl<S, W> Body for Outgoing<S, W>
 where
     S: Body<Data = Bytes, Error = Infallible> + StreamDeadline + Unpin,
@@ -145,11 +167,7 @@ where
             },
             Content::Relay(body) => match std::task::ready!(poll_relay(body, &mut *this.observer, cx)) {
                 Some(Ok(piece)) if !body.is_over() => return Poll::Ready(Some(Ok(Frame::data(piece)))),
-                Some(Err(torn)) => {
-                    this.content = Content::Empty;
-                    this.observer.completed();
-                    return Poll::Ready(Some(Err(torn)));
-                }
+                Some(Err(torn)) => return this.end_torn(torn),
                 last => last.and_then(Result::ok),
             },
             // A panic in a stream of the engine must end this stream alone.
@@ -180,17 +198,7 @@ where
                     }
                     Ok(Poll::Ready(None)) => match stream.torn() {
                         None => None,
-                        // The connection writes what came when it finds that there is no further piece yet.
-                        Some(_) if !std::mem::replace(&mut this.is_tearing, true) => {
-                            note(BodyPoll::Waits);
-                            cx.waker().wake_by_ref();
-                            return Poll::Pending;
-                        }
-                        Some(torn) => {
-                            this.content = Content::Empty;
-                            this.observer.completed();
-                            return Poll::Ready(Some(Err(torn)));
-                        }
+                        Some(torn) => return this.tear(torn, cx),
                     },
                     Err(_) => {
                         this.observer.panicked();

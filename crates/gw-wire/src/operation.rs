@@ -216,6 +216,21 @@ const CHECKED_BY_TRANSCRIPTIONS: [&str; 14] = [
     "user",
 ];
 
+const SPEECH: OperationRow = OperationRow {
+    path: "/v1/audio/speech",
+    name: "speech",
+    surface: "speech",
+    semantic_name: "speech",
+    cache_name: "speech",
+    id_prefix: "speech-",
+    prompt_members: &["input"],
+    text_members: &["input", "instructions"],
+    checked_members: Some(&CHECKED_BY_SPEECH),
+    category: Some(ModelCategory { name: "speech", noun: "a speech model" }),
+    writes_text: false,
+    ..CHAT
+};
+
 const TRANSCRIPTION: OperationRow = OperationRow {
     path: "/v1/audio/transcriptions",
     name: "transcription",
@@ -229,6 +244,15 @@ const TRANSCRIPTION: OperationRow = OperationRow {
     category: Some(ModelCategory { name: "transcription", noun: "a transcription model" }),
     writes_text: false,
     ..CHAT
+};
+
+const TRANSLATION: OperationRow = OperationRow {
+    path: "/v1/audio/translations",
+    name: "translation",
+    surface: "translations",
+    semantic_name: "translation",
+    cache_name: "translation",
+    ..TRANSCRIPTION
 };
 
 const RERANK: OperationRow = OperationRow {
@@ -332,29 +356,9 @@ impl PlainOperation {
                 writes_text: false,
                 ..CHAT
             },
-            Self::Speech => &OperationRow {
-                path: "/v1/audio/speech",
-                name: "speech",
-                surface: "speech",
-                semantic_name: "speech",
-                cache_name: "speech",
-                id_prefix: "speech-",
-                prompt_members: &["input"],
-                text_members: &["input", "instructions"],
-                checked_members: Some(&CHECKED_BY_SPEECH),
-                category: Some(ModelCategory { name: "speech", noun: "a speech model" }),
-                writes_text: false,
-                ..CHAT
-            },
+            Self::Speech => &SPEECH,
             Self::Transcription => &TRANSCRIPTION,
-            Self::Translation => &OperationRow {
-                path: "/v1/audio/translations",
-                name: "translation",
-                surface: "translations",
-                semantic_name: "translation",
-                cache_name: "translation",
-                ..TRANSCRIPTION
-            },
+            Self::Translation => &TRANSLATION,
         }
     }
 }

@@ -18,7 +18,7 @@ use multer::{Field, Multipart};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::state::ServerState;
-use crate::upload::{BoxError, next_piece, too_large};
+use crate::upload::{BodyPermit, BoxError, next_piece, too_large};
 
 /// The most parts of a form.
 const MAX_PARTS: usize = 1_000;
@@ -39,6 +39,8 @@ pub(super) struct ReadForm {
     /// The names and texts of the fields.
     pub(super) fields: Vec<(String, String)>,
     pub(super) form: UploadedForm,
+    /// The memory of the fields.
+    pub(super) permit: Option<BodyPermit>,
 }
 
 /// Gives the form of a request whose file is still coming.
@@ -74,7 +76,8 @@ where
         key,
         held: &held,
         early,
-        read: ReadForm { fields: Vec::new(), form: UploadedForm::default() },
+        read: ReadForm { fields: Vec::new(), form: UploadedForm::default(), permit: None },
+        permit: BodyPermit::new(&state.uploads, key),
         field_bytes: 0,
         is_early: false,
     };
@@ -134,6 +137,7 @@ struct FormReader<'s> {
     held: &'s AtomicUsize,
     early: EarlyForm,
     read: ReadForm,
+    permit: BodyPermit,
     field_bytes: usize,
     /// The request has begun.
     is_early: bool,
@@ -162,6 +166,7 @@ impl FormReader<'_> {
                 self.field(part, name).await?;
             }
         }
+        self.read.permit = Some(self.permit);
         Ok(self.read)
     }
 
@@ -173,6 +178,7 @@ impl FormReader<'_> {
             if self.field_bytes > MAX_FIELD_BYTES {
                 return Err(too_large(MAX_FIELD_BYTES));
             }
+            self.permit.cover(self.field_bytes)?;
             text.extend_from_slice(&piece);
         }
         let text = String::from_utf8(text).map_err(|_| {
@@ -242,7 +248,7 @@ impl FormReader<'_> {
         let Some((file, sender)) = file.zip(self.early.sender.take()) else { return };
         let form = UploadedForm { files: vec![file] };
         // Nobody takes it if the request is over.
-        let _ = sender.send(ReadForm { fields: self.read.fields.clone(), form });
+        let _ = sender.send(ReadForm { fields: self.read.fields.clone(), form, permit: None });
         self.is_early = true;
     }
 }

@@ -108,7 +108,7 @@ pub(in crate::adapters) fn decode(body: &[u8], format: TextFormat) -> Result<Tra
     Ok(Transcript::Object {
         object: View::new(text),
         text: Cow::Owned(said.0.into_owned()),
-        usage: answer.usage.as_ref().and_then(usage).or_else(measured),
+        usage: answer.usage.as_ref().and_then(usage).or_else(measured).map(Box::new),
         is_sparse: answer.task.is_none(),
     })
 }

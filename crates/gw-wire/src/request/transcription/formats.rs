@@ -62,7 +62,7 @@ pub enum Transcript<'a> {
         /// Its text.
         text: Cow<'a, str>,
         /// The usage that it reports.
-        usage: Option<Usage>,
+        usage: Option<Box<Usage>>,
         /// The upstream leaves out the task and the duration.
         is_sparse: bool,
     },
@@ -74,7 +74,7 @@ impl Transcript<'_> {
     pub fn usage(&self) -> Option<Usage> {
         match self {
             Self::Plain(_) => None,
-            Self::Object { usage, .. } => *usage,
+            Self::Object { usage, .. } => usage.as_deref().copied(),
         }
     }
 

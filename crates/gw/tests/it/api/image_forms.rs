@@ -79,7 +79,7 @@ async fn an_edit_streams_its_own_events_and_a_variation_has_one_image() {
     let text = answer.text();
     let kinds: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("event: ")).collect();
     assert_eq!(kinds, ["image_edit.partial_image", "image_edit.completed"]);
-    let last = text.lines().filter_map(|line| line.strip_prefix("data: ")).last().expect("data");
+    let last = text.lines().filter_map(|line| line.strip_prefix("data: ")).next_back().expect("data");
     let last: Value = serde_json::from_str(last).expect("JSON");
     assert_eq!(
         (&last["type"], &last["usage"]["cost_usd"]),
