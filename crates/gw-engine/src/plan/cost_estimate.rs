@@ -107,7 +107,7 @@ pub(crate) fn likely_cost(request: &ValidatedRequest, candidate: &Candidate) -> 
 fn units(request: &ValidatedRequest, candidate: &Candidate) -> Units {
     let mut units = Units::default();
     if !request.writes_text() {
-        request.each_size(candidate, |size| units = units.plus(size.units));
+        request.each_size(candidate, |size| units = units.plus(size.likely_units()));
     }
     units
 }
@@ -128,7 +128,7 @@ pub(crate) fn is_priced(request: &ValidatedRequest, candidate: &Candidate) -> bo
     request.each_size(candidate, |size| {
         hosted = hosted.plus(&request.most_hosted(candidate, &size));
         has_unpriced |= size.is_unpriced;
-        units = units.plus(size.units);
+        units = units.plus(size.likely_units());
     });
     candidate.model.charge(&Usage { hosted, has_unpriced, units, ..usage }).is_complete
 }

@@ -110,9 +110,18 @@ pub(super) async fn transcript(upload: &Upload) -> DemoResponse {
         "text" => plain("text/plain", format!("{text}\n")),
         "srt" => plain("text/plain", format!("1\n00:00:00,000 --> 00:00:01,000\n{text}\n\n")),
         "vtt" => plain("text/vtt", format!("WEBVTT\n\n00:00:00.000 --> 00:00:01.000\n{text}\n\n")),
-        "verbose_json" | "diarized_json" => {
-            let segment = json!({"id": 0, "start": 0.0, "end": 1.0, "text": text, "speaker": "A"});
+        "verbose_json" => {
+            let segment = json!({
+                "id": 0, "seek": 0, "start": 0.0, "end": 1.0, "text": text, "tokens": [], "temperature": 0.0, "avg_logprob": 0.0,
+                "compression_ratio": 1.0, "no_speech_prob": 0.0
+            });
             DemoResponse::json(200, &json!({"language": "english", "text": text, "segments": [segment]}))
+        }
+        "diarized_json" => {
+            let segment = json!({
+                "id": "seg_0", "type": "transcript.text.segment", "start": 0.0, "end": 1.0, "text": text, "speaker": "A"
+            });
+            DemoResponse::json(200, &json!({"task": "transcribe", "text": text, "segments": [segment]}))
         }
         _ => DemoResponse::json(200, &json!({"text": text})),
     }

@@ -8,7 +8,7 @@ use crate::event::{Event, TRANSCRIPT_DONE, TRANSCRIPT_SEGMENT};
 use crate::json::{Kind, ObjectWriter, View, write_raw, write_str};
 use crate::render::Envelope;
 use crate::reply::{ChatReply, Finish};
-use crate::request::transcription::write_usage;
+use crate::request::transcription::write_stream_usage;
 use crate::stream::{Closing, KEEPALIVE};
 
 /// The members of a segment that clients get.
@@ -88,7 +88,7 @@ impl AnswerEncoder for TranscriptEncoder {
             if let Some(logprobs) = &self.logprobs {
                 object.raw("logprobs", logprobs);
             }
-            object.object("usage", |usage| write_usage(usage, &closing.usage, closing.cost));
+            object.object("usage", |usage| write_stream_usage(usage, &closing.usage, closing.cost));
         });
     }
 

@@ -175,5 +175,15 @@ pub fn write_usage(object: &mut ObjectWriter<'_>, usage: &Usage, cost: Option<Mo
     object.number_or_null("cost_usd", cost);
 }
 
+/// Writes the usage of a streamed transcript. Clients read tokens there alone; the seconds stand beside them.
+pub fn write_stream_usage(object: &mut ObjectWriter<'_>, usage: &Usage, cost: Option<Money>) {
+    object.string("type", "tokens");
+    let seconds = usage.units.of(Unit::Second);
+    if seconds.millionths() > 0 {
+        object.number_or_null("seconds", Some(seconds));
+    }
+    write_tokens(object, usage, cost);
+}
+
 #[cfg(test)]
 mod tests;
