@@ -39,6 +39,7 @@ use crate::metrics::Metrics;
 use crate::payloads::{Capture, Payloads};
 use crate::plan::snapshot::Snapshot;
 use crate::request::context::RequestContext;
+use crate::request::uploads::{FormKind, UploadedForm};
 use crate::response::disconnect::DrainPlaces;
 use crate::response::reply::Reply;
 use crate::response_cache::caching::ResponseCache;
@@ -320,6 +321,20 @@ impl Engine {
         body: Bytes,
     ) -> Result<Reply> {
         pipeline::run(&self.services, operation, context, body).await
+    }
+
+    /// An operation whose request is a form with files. `body` has the fields of the form.
+    ///
+    /// # Errors
+    /// As [`Engine::chat`].
+    pub async fn generate_from_form(
+        &self,
+        kind: FormKind,
+        context: Box<RequestContext>,
+        body: Bytes,
+        form: UploadedForm,
+    ) -> Result<Reply> {
+        pipeline::run_form(&self.services, kind, context, body, form).await
     }
 
     /// Exchanges open circuits with the other replicas. False if there is no shared store.

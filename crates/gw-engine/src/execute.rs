@@ -4,10 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_wire::stream::Opening;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 
 use crate::call::Call;
 use crate::call::reserve::reserve;
 use crate::error::{Error, Kind, Result};
+use crate::request::one_shot::OneShot;
 use crate::response::disconnect::{DetachOnDrop, DisconnectDrain};
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::PendingFirstToken;
@@ -72,6 +75,8 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
     if is_without_cost || call.context.request.client().is_some() {
         headers.extend(cost_header(call.cost));
     }
+    let media_type = call.context.request.one_shot().and_then(OneShot::media_type);
+    headers.extend(media_type.map(|media_type| (CONTENT_TYPE, HeaderValue::from_static(media_type))));
     match answer {
         Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body) }),
         Answer::Stream(_) | Answer::Vectors(_) => {
@@ -81,8 +86,18 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
 }
 
 async fn stream(services: &Services, call: Box<Call>) -> Result<Reply> {
+    let file_type = call.context.request.form().filter(|form| form.is_file());
+    let file_type = file_type.and_then(|_| call.context.request.one_shot()?.media_type());
     let disconnect_drain = services.disconnect_drain_of(&call);
     let mut stream = waiting_stream(services, call, disconnect_drain);
+    if let Some(file_type) = file_type {
+        // A file has no place for a sign of life, so that its head waits for its first piece.
+        let mut headers = reply_headers(stream.opened().await?.as_ref());
+        let (own_type, cost) = stream.sound();
+        headers.extend(cost_header(cost));
+        headers.push((CONTENT_TYPE, own_type.unwrap_or(HeaderValue::from_static(file_type))));
+        return Ok(Reply { headers, body: ReplyBody::Stream(stream) });
+    }
     let headers = match tokio::time::timeout(COMMIT_AFTER, stream.opened()).await {
         Ok(served) => reply_headers(served?.as_ref()),
         Err(_) => Vec::new(),

@@ -129,7 +129,10 @@ fn with_preset(snapshot: &Snapshot, caller: &Caller, body: Bytes) -> Result<Byte
         | PlainOperation::Rerank
         | PlainOperation::Score
         | PlainOperation::Moderation
-        | PlainOperation::Images => PresetSurface::OneShot,
+        | PlainOperation::Images
+        | PlainOperation::Speech
+        | PlainOperation::Transcription
+        | PlainOperation::Translation => PresetSurface::OneShot,
     };
     let applied = snapshot.apply_preset(caller, surface, None, &body)?;
     Ok(applied.map_or(body, |applied| applied.body))

@@ -45,6 +45,7 @@ mod session_guard;
 pub mod settings;
 pub mod shared_pool;
 mod shutdown;
+pub mod spool;
 pub mod stored_responses;
 mod upstream;
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gw_wire::operation::{Operation, OperationRow, PlainOperation};
 use gw_wire::request::RequestLimits;
+use gw_wire::request::images::ImageUse;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
@@ -33,7 +34,8 @@ use crate::plan::snapshot::Snapshot;
 use crate::plan::usual_model::name_usual_model;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
-use crate::request::operation::parse;
+use crate::request::operation::{image_forms, parse, transcription};
+use crate::request::uploads::{FormKind, UploadedForm};
 use crate::response::headers::cache_status;
 use crate::response::reply::Reply;
 use crate::response_cache::cache_request::CacheUse;
@@ -53,6 +55,29 @@ pub(crate) async fn run(
 ) -> Result<Reply> {
     let call = begin(services, operation.into(), client, body, |body, limits| parse(operation, body, limits))
         .await?;
+    answer(services, call).await
+}
+
+/// As [`run`], for a form with files.
+///
+/// # Errors
+/// As [`run`].
+pub(crate) async fn run_form(
+    services: &Services,
+    kind: FormKind,
+    client: Box<RequestContext>,
+    body: Bytes,
+    form: UploadedForm,
+) -> Result<Reply> {
+    let operation = kind.operation();
+    let parse = |body, limits: &RequestLimits| match kind {
+        FormKind::Transcription | FormKind::Translation => {
+            transcription::parse(operation, body, form, limits)
+        }
+        FormKind::ImageEdit => image_forms::parse(ImageUse::Edit, body, form, limits),
+        FormKind::ImageVariation => image_forms::parse(ImageUse::Variation, body, form, limits),
+    };
+    let call = begin(services, operation.into(), client, body, parse).await?;
     answer(services, call).await
 }
 

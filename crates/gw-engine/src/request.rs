@@ -6,6 +6,7 @@ pub(crate) mod one_shot;
 pub(crate) mod operation;
 pub(crate) mod required_capabilities;
 pub mod trace;
+pub mod uploads;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -203,12 +204,22 @@ impl ValidatedRequest {
 
     /// Whether the prompt has audio.
     pub(crate) fn has_audio(&self) -> bool {
+        if let Self::OneShot(request) = self {
+            return matches!(
+                request.operation(),
+                PlainOperation::Transcription | PlainOperation::Translation
+            );
+        }
         self.beside().media.iter().any(|medium| matches!(medium, Medium::Audio { .. }))
     }
 
     /// Whether the client asks for an answer with audio.
     pub(crate) fn wants_audio(&self) -> bool {
-        matches!(self, Self::Chat(request) if request.needs.audio_output)
+        match self {
+            Self::Chat(request) => request.needs.audio_output,
+            Self::Completion(_) => false,
+            Self::OneShot(request) => request.operation() == PlainOperation::Speech,
+        }
     }
 
     /// Whether the client asks for an answer with images.

@@ -17,6 +17,7 @@ use memchr::memchr2;
 
 use crate::media_sizes::MediaSizes;
 use crate::model_rules::ModelRules;
+use crate::multipart::Upload;
 use crate::native_responses::NativeResponses;
 use crate::seal::{Issuer, ReplayTarget};
 use crate::surfaces::Surfaces;
@@ -33,6 +34,8 @@ pub struct HttpCall {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
+    /// A form in the place of the body, which is read while it is sent.
+    pub upload: Option<Upload>,
 }
 
 /// A request that counts the tokens of a prompt.

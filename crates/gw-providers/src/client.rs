@@ -25,6 +25,7 @@ use http::header::{CONTENT_ENCODING, HOST};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 
 use crate::adapter::HttpCall;
+use crate::multipart::Upload;
 use crate::settings::Timeouts;
 
 pub use self::body::{BodyChunk, BodyRoom, UpstreamBody};
@@ -106,7 +107,9 @@ impl Client {
         call: HttpCall,
         clocks: &'a Timeouts,
     ) -> impl Future<Output = Result<UpstreamResponse, Failure>> + use<'a> {
-        self.send_request(self.request(call), clocks)
+        let streamed = call.upload.as_ref().map(Upload::open);
+        let request = self.request(call).map(|request| with_body(request, streamed));
+        self.send_request(request, clocks)
     }
 
     /// As [`Client::send`], for a client's own request: its path follows the base path as it is. A body that comes while it is
@@ -120,13 +123,12 @@ impl Client {
         streamed: Option<StreamedBody>,
         clocks: &'a Timeouts,
     ) -> impl Future<Output = Result<UpstreamResponse, Failure>> + use<'a> {
-        let request = self.dialler.origin.passed(&call.path).map_err(|error| bad_path(&error)).map(|uri| {
-            let request = of_call(call, uri);
-            match streamed {
-                Some(body) => request.map(|_| body.into()),
-                None => request,
-            }
-        });
+        let request = self
+            .dialler
+            .origin
+            .passed(&call.path)
+            .map_err(|error| bad_path(&error))
+            .map(|uri| with_body(of_call(call, uri), streamed));
         self.send_request(request, clocks)
     }
 
@@ -225,6 +227,14 @@ impl Client {
         })?;
         let (head, incoming) = response.into_parts();
         Ok(read_head(head.status, head.headers, UpstreamBody::http2(incoming, stream)))
+    }
+}
+
+/// The request with a body that comes while it is sent, if there is one.
+fn with_body(request: Request<RequestBody>, streamed: Option<StreamedBody>) -> Request<RequestBody> {
+    match streamed {
+        Some(body) => request.map(|_| body.into()),
+        None => request,
     }
 }
 

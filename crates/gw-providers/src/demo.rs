@@ -2,6 +2,7 @@
 //! answers never change. It is called through the same adapter as other providers, without a network.
 
 mod answer;
+mod audio;
 mod body;
 mod choice;
 mod embed;
@@ -70,6 +71,15 @@ impl Demo {
         if call.method == Method::GET && path == "/models" {
             return DemoResponse::json(200, &models());
         }
+        if let Some(upload) = &call.upload {
+            return match (path, upload.form().field("model")) {
+                ("/audio/transcriptions" | "/audio/translations", Some("transcribe")) => {
+                    audio::transcript(upload).await
+                }
+                ("/images/edits" | "/images/variations", Some("images")) => images::from_form(upload).await,
+                _ => missing_model(),
+            };
+        }
         let Some(request) = read_json(&call.body) else {
             return DemoResponse::error(400, "invalid_request_error", None, "The body is not JSON.");
         };
@@ -85,14 +95,15 @@ impl Demo {
             ("/score", "rerank") => rerank::scores(&request),
             ("/moderations", "moderation") => moderation::answer(&request),
             ("/images/generations", "images") => images::answer(&request),
-            _ => DemoResponse::error(
-                404,
-                "invalid_request_error",
-                Some("model_not_found"),
-                "The demo has no such model here.",
-            ),
+            ("/audio/speech", "speech") => audio::speech(&request),
+            _ => missing_model(),
         }
     }
+}
+
+fn missing_model() -> DemoResponse {
+    let message = "The demo has no such model here.";
+    DemoResponse::error(404, "invalid_request_error", Some("model_not_found"), message)
 }
 
 /// The model list, from the catalogue.

@@ -9,6 +9,7 @@ pub mod in_process;
 pub mod media_sizes;
 pub mod missing_model;
 pub mod model_rules;
+pub mod multipart;
 pub mod native_responses;
 pub mod presets;
 pub mod provider;

@@ -1,14 +1,18 @@
 //! The one-shot surfaces beside embeddings that a provider may offer. The constructor of its adapter puts in what it has.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use gw_wire::failure::Failure;
+use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::request::images::{ImagesReply, ImagesRequest};
 use gw_wire::request::moderation::{ModerationReply, ModerationRequest};
 use gw_wire::request::rerank::{RerankReply, RerankRequest};
 use gw_wire::request::score::ScoreRequest;
+use gw_wire::request::speech::SpeechRequest;
+use gw_wire::request::transcription::{Transcript, TranscriptionRequest};
 
 use crate::adapter::{HttpCall, StreamDecoder, Target};
+use crate::multipart::FormFile;
 
 /// The form of a call, where servers of one dialect differ in the URL or in the names of members. Only the surface knows its
 /// meaning; the usual form is 0.
@@ -25,6 +29,10 @@ pub struct Surfaces {
     pub moderation: Option<Box<dyn Moderation>>,
     /// The generation of images.
     pub images: Option<Box<dyn Images>>,
+    /// The speech of texts.
+    pub speech: Option<Box<dyn Speech>>,
+    /// The texts of recordings.
+    pub transcription: Option<Box<dyn Transcription>>,
 }
 
 /// The forms in which the servers of a surface get calls. A surface whose servers all get one form leaves out the methods.
@@ -106,6 +114,25 @@ pub trait Images: Send + Sync + fmt::Debug {
         Ok(())
     }
 
+    /// Whether it makes images from images.
+    fn takes_images(&self) -> bool {
+        false
+    }
+
+    /// Encodes the call for so many images that are made from these files.
+    ///
+    /// # Errors
+    /// The dialect cannot express the request.
+    fn encode_form(
+        &self,
+        _: &ImagesRequest,
+        _: usize,
+        _: &[FormFile],
+        _: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        Err(Failure::new(FailureKind::Unsupported, "This provider makes no images from images."))
+    }
+
     /// Encodes the call for so many images.
     ///
     /// # Errors
@@ -125,6 +152,55 @@ pub trait Images: Send + Sync + fmt::Debug {
 
     /// The decoder of a stream. A provider without streams answers with a document, which becomes a stream.
     fn stream(&self, request: &ImagesRequest) -> Box<dyn StreamDecoder>;
+}
+
+/// The speech of texts.
+pub trait Speech: Send + Sync + fmt::Debug {
+    /// Encodes the call.
+    ///
+    /// # Errors
+    /// The dialect cannot express the request.
+    fn encode(&self, request: &SpeechRequest, target: &Target<'_>) -> Result<HttpCall, Failure>;
+
+    /// Reads an answer that is one JSON document.
+    ///
+    /// # Errors
+    /// The failure that it describes, or `InvalidResponse`.
+    fn decode<'a>(&self, body: &'a [u8]) -> Result<Cow<'a, [u8]>, Failure>;
+
+    /// The decoder of an answer of this media type.
+    fn stream(&self, request: &SpeechRequest, media_type: &str) -> Box<dyn StreamDecoder>;
+}
+
+/// The texts of recordings.
+pub trait Transcription: Send + Sync + fmt::Debug {
+    /// Checks whether the provider can do all that the request asks for.
+    ///
+    /// # Errors
+    /// What it cannot do, as the end of a sentence about the model.
+    fn check(&self, _: &TranscriptionRequest) -> Result<(), &'static str> {
+        Ok(())
+    }
+
+    /// Encodes the call.
+    ///
+    /// # Errors
+    /// The dialect cannot express the request.
+    fn encode(
+        &self,
+        request: &TranscriptionRequest,
+        file: &FormFile,
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure>;
+
+    /// Reads an answer.
+    ///
+    /// # Errors
+    /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
+    fn decode<'a>(&self, body: &'a [u8], request: &TranscriptionRequest) -> Result<Transcript<'a>, Failure>;
+
+    /// The decoder of a stream. A provider without streams answers with a document, which becomes a stream.
+    fn stream(&self) -> Box<dyn StreamDecoder>;
 }
 
 impl Surfaces {

@@ -228,7 +228,11 @@ async fn call(
 }
 
 /// The answer to a client. A call in the background takes the record of its request along.
-fn answered(body: ReplyBody, record: &mut RequestRecord, extra: &mut ExtraHeaders) -> GatewayReply {
+pub(crate) fn answered(
+    body: ReplyBody,
+    record: &mut RequestRecord,
+    extra: &mut ExtraHeaders,
+) -> GatewayReply {
     let content = match body {
         ReplyBody::Full(body) => Content::Full(body),
         ReplyBody::Stream(stream) => Content::Stream(stream),

@@ -29,6 +29,7 @@ use crate::configuration;
 use crate::cors::Audience;
 use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
+use crate::form;
 use crate::gemini_url;
 use crate::generate::{generate, rare_header};
 use crate::listener::Listener;
@@ -305,10 +306,10 @@ where
                 let message = "A key of role viewer may not generate: it reads the management API.";
                 return Err(Error::new(Kind::RoleNotAllowed, message));
             }
-            if state.is_draining() {
-                return Err(overloaded("The gateway is shutting down."));
-            }
             admitted_generate(parts, generation, body, record, caller, (admission, extra)).await
+        }
+        (Endpoint::GenerateForm(kind), Some(caller)) => {
+            Box::pin(form::generate(parts, kind, body, record, caller, extra)).await
         }
         (Endpoint::NotFound, _)
         // The guards of these endpoints let no request through without a caller.
@@ -318,7 +319,8 @@ where
             | Endpoint::Catalogue(_)
             | Endpoint::StoredResponse(_)
             | Endpoint::Passthrough
-            | Endpoint::Generate(_),
+            | Endpoint::Generate(_)
+            | Endpoint::GenerateForm(_),
             None,
         ) => Err(unknown_url(parts)),
     }
@@ -346,6 +348,9 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
+    if record.state.is_draining() {
+        return Err(overloaded("The gateway is shutting down."));
+    }
     let mut meter = None;
     let has_waited = !admission.is_free(record.accepted);
     if has_waited {

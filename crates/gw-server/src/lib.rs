@@ -23,6 +23,7 @@ mod deadline_timer;
 mod discard;
 mod event_source;
 mod exposition;
+mod form;
 mod forward;
 mod frame_clock;
 mod gemini_url;

@@ -47,9 +47,18 @@ pub(crate) trait BodyObserver {
 pub(crate) trait StreamDeadline {
     /// The time by which the stream must end. It may change until an upstream has answered.
     fn deadline(&self) -> Option<Instant>;
+
+    /// The stream is over, and its client must not take it for a complete one.
+    fn torn(&self) -> Option<TornAnswer> {
+        None
+    }
 }
 
 impl StreamDeadline for Box<EventStream> {
+    fn torn(&self) -> Option<TornAnswer> {
+        EventStream::torn(self).map(|code| TornAnswer { code })
+    }
+
     fn deadline(&self) -> Option<Instant> {
         EventStream::due(self)
     }
@@ -62,6 +71,8 @@ pub(crate) struct Outgoing<S, W> {
     deadline: Option<Instant>,
     /// The bytes of a whole body at its first piece; 0 before.
     whole_bytes: usize,
+    /// The client is about to learn that the answer broke off.
+    is_tearing: bool,
     /// In a box, because hyper moves a response several times.
     observer: Box<W>,
 }
@@ -84,7 +95,29 @@ impl<S: StreamDeadline, W: BodyObserver> Outgoing<S, W> {
             // The first byte of the body waits for the client already.
             note(BodyPoll::Gave);
         }
-        Self { content, deadline, whole_bytes: 0, observer }
+        Self { content, deadline, whole_bytes: 0, is_tearing: false, observer }
+    }
+}
+
+impl<S, W: BodyObserver> Outgoing<S, W> {
+    /// Breaks a stream off, when the connection has written what came: it does so when there is no further piece yet.
+    fn tear(
+        &mut self,
+        torn: TornAnswer,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, TornAnswer>>> {
+        if !std::mem::replace(&mut self.is_tearing, true) {
+            note(BodyPoll::Waits);
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        self.end_torn(torn)
+    }
+
+    fn end_torn(&mut self, torn: TornAnswer) -> Poll<Option<Result<Frame<Bytes>, TornAnswer>>> {
+        self.content = Content::Empty;
+        self.observer.completed();
+        Poll::Ready(Some(Err(torn)))
     }
 }
 
@@ -134,11 +167,7 @@ where
             },
             Content::Relay(body) => match std::task::ready!(poll_relay(body, &mut *this.observer, cx)) {
                 Some(Ok(piece)) if !body.is_over() => return Poll::Ready(Some(Ok(Frame::data(piece)))),
-                Some(Err(torn)) => {
-                    this.content = Content::Empty;
-                    this.observer.completed();
-                    return Poll::Ready(Some(Err(torn)));
-                }
+                Some(Err(torn)) => return this.end_torn(torn),
                 last => last.and_then(Result::ok),
             },
             // A panic in a stream of the engine must end this stream alone.
@@ -167,7 +196,10 @@ where
                         }
                         return Poll::Ready(Some(Ok(frame)));
                     }
-                    Ok(Poll::Ready(None)) => None,
+                    Ok(Poll::Ready(None)) => match stream.torn() {
+                        None => None,
+                        Some(torn) => return this.tear(torn, cx),
+                    },
                     Err(_) => {
                         this.observer.panicked();
                         let events = panic_events();

@@ -89,7 +89,10 @@ impl<S> HttpReply<S> {
     /// A 200 with a generated answer. Its headers go to `headers`, whose map is made at the end. Those of a stream keep proxies
     /// from caching, buffering or guessing the character set.
     pub(crate) fn generated(content: Content<S>, headers: &mut ExtraHeaders) -> Self {
-        if let Content::Stream(_) = content {
+        let is_typed = headers.iter().any(|(name, _)| *name == CONTENT_TYPE);
+        if is_typed {
+            // The engine says what a file or a text is.
+        } else if let Content::Stream(_) = content {
             headers.push((CONTENT_TYPE, EVENTS));
             headers.push((CACHE_CONTROL, HeaderValue::from_static("no-cache")));
             headers.push((ACCEL_BUFFERING, HeaderValue::from_static("no")));

@@ -1,10 +1,13 @@
 //! Every URL of the gateway, in one table. To add a URL, add a row to [`ROUTES`].
 
+mod aliases;
+
 use std::borrow::Cow;
 
 use gw_admin::{AdminRequest, DiagnosticsRequest};
 use gw_engine::error::Result;
 use gw_engine::passthrough_routes::PassthroughMatch;
+use gw_engine::request::uploads::FormKind;
 use gw_engine::settings::Role;
 use gw_wire::dialects::gemini::GeminiMethod;
 use gw_wire::operation::{Operation, PlainOperation};
@@ -12,6 +15,7 @@ use gw_wire::percent::decode;
 use http::Method;
 use http::request::Parts;
 
+use self::aliases::of_alias;
 use crate::admin::{self, AdminCall};
 use crate::catalogue::{self, CatalogueCall};
 use crate::cors::Audience;
@@ -92,6 +96,8 @@ enum Matching {
 pub(crate) enum Endpoint {
     /// A generation request: the engine calls an upstream.
     Generate(Generation),
+    /// A generation request that is a form with files.
+    GenerateForm(FormKind),
     /// A question about a stored response.
     StoredResponse(StoredResponseAction),
     /// A question about the model catalogue. It counts as a request in flight.
@@ -152,7 +158,10 @@ pub(crate) enum Generation {
 
 /// The endpoint of an operation whose body needs no translation.
 const fn plain(operation: PlainOperation) -> Endpoint {
-    Endpoint::Generate(Generation::Answer(Operation::Plain(operation)))
+    match FormKind::of(operation) {
+        Some(kind) => Endpoint::GenerateForm(kind),
+        None => Endpoint::Generate(Generation::Answer(Operation::Plain(operation))),
+    }
 }
 
 const GET: Option<&str> = Some("GET, HEAD, OPTIONS");
@@ -232,7 +241,8 @@ const fn all_routes<const COUNT: usize>() -> [Route; COUNT] {
 /// The URLs other than those of a [`PlainOperation`].
 const OTHERS: &[Route] = &{
     use Endpoint::{
-        Catalogue, Console, Generate, Manage, Me, NotFound, Page, Probe, Root, SignIn, StoredResponse,
+        Catalogue, Console, Generate, GenerateForm, Manage, Me, NotFound, Page, Probe, Root, SignIn,
+        StoredResponse,
     };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
     use Management::{Admin, Cache, Configuration, Diagnostics, Explain, Live, Metrics, Reload, Status};
@@ -245,6 +255,8 @@ const OTHERS: &[Route] = &{
         route("/v1/responses/{id}", GET_DELETE, Key, StoredResponse(StoredResponseAction::Object)),
         route("/v1/responses/{id}/cancel", POST, Key, StoredResponse(StoredResponseAction::Cancel)),
         route("/v1/responses/{id}/input_items", GET, Key, StoredResponse(StoredResponseAction::InputItems)),
+        route("/v1/images/edits", POST, Key, GenerateForm(FormKind::ImageEdit)),
+        route("/v1/images/variations", POST, Key, GenerateForm(FormKind::ImageVariation)),
         gemini_route(GeminiMethod::Generate, Generation::Answer(Operation::Gemini)),
         gemini_route(GeminiMethod::Stream, Generation::Answer(Operation::Gemini)),
         gemini_route(GeminiMethod::CountTokens, Generation::CountTokens),
@@ -304,14 +316,6 @@ const OTHERS: &[Route] = &{
     ]
 };
 
-/// The names that other gateways give to the probes.
-const PROBE_ALIASES: [(&str, &str); 4] = [
-    ("/health", "/healthz"),
-    ("/health/liveliness", "/healthz"),
-    ("/health/liveness", "/healthz"),
-    ("/health/readiness", "/readyz"),
-];
-
 /// The route of a path, with the id in the path.
 #[derive(Clone, Debug)]
 pub(crate) struct RouteMatch<'a> {
@@ -341,18 +345,12 @@ fn find_row(path: &str, listener: Listener) -> Option<RouteMatch<'_>> {
     })
 }
 
-/// The URL of which `path` is an alias.
-fn of_alias(path: &str) -> Option<&'static str> {
-    let mut rows = PlainOperation::ALL.iter().map(|operation| operation.row());
-    let operation = rows.find(|row| row.aliases.contains(&path)).map(|row| row.path);
-    operation.or_else(|| PROBE_ALIASES.iter().find_map(|(alias, probe)| (*alias == path).then_some(*probe)))
-}
-
 /// The labels of the routes that call an upstream for an answer.
 pub(crate) fn generation_routes() -> impl Iterator<Item = RouteLabel> {
     let routes = ROUTES.iter().enumerate();
-    let generation =
-        routes.filter(|(_, route)| matches!(route.endpoint, Endpoint::Generate(Generation::Answer(_))));
+    let generation = routes.filter(|(_, route)| {
+        matches!(route.endpoint, Endpoint::Generate(Generation::Answer(_)) | Endpoint::GenerateForm(_))
+    });
     generation.map(|(index, route)| route.label(index))
 }
 

@@ -1,5 +1,6 @@
 //! The settings of the HTTP server: `[server]` of gateway.toml.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::client_address::TrustedProxies;
@@ -16,6 +17,8 @@ pub struct ServerSettings {
     pub body_limit: usize,
     /// The most bytes of a body that is sent upstream as it comes.
     pub upload_limit: usize,
+    /// The directory of files that clients upload, while they are sent on.
+    pub spool_directory: PathBuf,
     /// The most bytes of all request bodies over 64 KiB together. None: [`ServerSettings::usual_body_memory`].
     pub body_memory: Option<usize>,
     /// The most open connections of each listener. Further ones are refused at once.
@@ -78,6 +81,7 @@ impl Default for ServerSettings {
             admin_listen: None,
             body_limit: 32 << 20,
             upload_limit: 512 << 20,
+            spool_directory: std::env::temp_dir(),
             body_memory: None,
             max_connections: 65_536,
             max_in_flight: 4_096,

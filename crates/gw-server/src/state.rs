@@ -76,6 +76,10 @@ pub struct OperatorServices {
     pub console: &'static [Asset],
 }
 
+/// The uploads of the largest size that fit on the disk at once, and the least room for uploads.
+const LARGE_UPLOADS: u64 = 16;
+const LEAST_SPOOL_BYTES: u64 = 4 << 30;
+
 /// The state that all connections and requests share.
 pub struct ServerState {
     pub(crate) settings: ServerSettings,
@@ -96,6 +100,8 @@ pub struct ServerState {
     pub(crate) usual_headers: UsualHeaders,
     pub(crate) metrics: Metrics,
     pub(crate) uploads: UploadLimits,
+    /// The bytes of uploads on the disk.
+    pub(crate) spooled: Arc<SharedPool>,
     /// The memory of large answers until their clients have taken them.
     pub(crate) answer_memory: Arc<SharedPool>,
     pub(crate) tls: Option<LiveTls>,
@@ -143,6 +149,14 @@ impl ServerState {
             "Bytes of request bodies over 64 KiB that are held",
             uploads.memory.gauge(),
         );
+        let most_spooled =
+            (settings.upload_limit as u64).saturating_mul(LARGE_UPLOADS).max(LEAST_SPOOL_BYTES);
+        let spooled = SharedPool::new(most_spooled);
+        registry.register(
+            "gateway_upload_disk_bytes",
+            "Bytes of uploads that are held on the disk",
+            spooled.gauge(),
+        );
         let OperatorServices { management, configuration, diagnostics, sign_in, console } = operators;
         let cors = Policies::new(&settings.cors_origins, &settings.admin_cors_origins);
         Ok(Arc::new(Self {
@@ -152,6 +166,7 @@ impl ServerState {
             usual_headers: UsualHeaders::default(),
             metrics,
             uploads,
+            spooled,
             answer_memory: engine.answer_memory(),
             tls,
             connection_limit: Arc::new(ConnectionLimit::new(settings.max_connections_per_address)),

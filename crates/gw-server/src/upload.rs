@@ -58,8 +58,13 @@ pub(crate) struct UploadLimits {
 pub(crate) struct BodyPermit(PoolHolding);
 
 impl BodyPermit {
+    /// A permit for nothing yet.
+    pub(crate) fn new(limits: &UploadLimits, key: &Arc<str>) -> Self {
+        Self(limits.memory.holding(key))
+    }
+
     /// Raises the permit to at least `bytes`. Bodies up to [`FREE_BODY_BYTES`] need none.
-    fn cover(&mut self, bytes: usize) -> Result<()> {
+    pub(crate) fn cover(&mut self, bytes: usize) -> Result<()> {
         if bytes <= FREE_BODY_BYTES || bytes as u64 <= self.0.amount() {
             return Ok(());
         }
@@ -168,7 +173,7 @@ where
     if claimed.is_some_and(|length| length > u64::try_from(limits.max_bytes).unwrap_or(u64::MAX)) {
         return Err(too_large(limits.max_bytes));
     }
-    let mut permit = BodyPermit(limits.memory.holding(sender.key_id));
+    let mut permit = BodyPermit::new(limits, sender.key_id);
     let raw = collect(body, claimed, limits, &mut permit).await?;
     match encoding {
         Encoding::Identity => Ok((raw, permit)),

@@ -106,8 +106,13 @@ impl Collector {
         let is_grpc = self.protocol == OtlpProtocol::Grpc;
         let (path, body) =
             if is_grpc { (GRPC_PATH, framed(batch)) } else { (HTTP_PATH, batch.encode_to_vec().into()) };
-        let call =
-            HttpCall { method: Method::POST, path: path.to_owned(), headers: self.headers.clone(), body };
+        let call = HttpCall {
+            method: Method::POST,
+            path: path.to_owned(),
+            headers: self.headers.clone(),
+            body,
+            upload: None,
+        };
         let clocks = Timeouts {
             connect: self.timeout,
             first_token: self.timeout,

@@ -8,6 +8,8 @@ pub mod images;
 pub mod messages;
 mod past_order;
 pub mod responses;
+pub mod speech;
+pub mod transcript;
 
 pub use self::client_dialect::ClientDialect;
 
@@ -207,6 +209,12 @@ pub trait AnswerForm: Send + Sync + fmt::Debug {
 
     /// Writes a complete answer.
     fn write(&self, reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8>;
+
+    /// Whether the answer is a file, not a stream of events. It has no place for a sign of life or an error, so that one that fails
+    /// is torn.
+    fn is_file(&self) -> bool {
+        false
+    }
 }
 
 /// Writes a streamed answer in the client's dialect.

@@ -17,6 +17,11 @@ pub const PARTIAL_IMAGE: &str = "image_generation.partial_image";
 /// The name of an [`Event::Extra`] with a complete image of a stream of images.
 pub const COMPLETED_IMAGE: &str = "image_generation.completed";
 
+/// The name of an [`Event::Extra`] with a segment of a transcript, such as the words of one speaker.
+pub const TRANSCRIPT_SEGMENT: &str = "transcript.text.segment";
+/// The name of an [`Event::Extra`] with the complete transcript.
+pub const TRANSCRIPT_DONE: &str = "transcript.text.done";
+
 /// One event of an upstream's stream. It borrows from the upstream's frame, so no chunk is copied.
 #[derive(Debug)]
 pub enum Event<'a> {
@@ -98,6 +103,8 @@ pub enum Event<'a> {
         /// The complete image.
         image: Image<'a>,
     },
+    /// A piece of a sound file.
+    Sound(&'a [u8]),
     /// A member of a delta without an event of its own (`audio`, `annotations`, …), forwarded unchanged.
     Extra {
         /// Choice index.
@@ -188,12 +195,15 @@ impl Event<'_> {
             Self::Extra { name: "annotations", .. } => 0,
             // The usage counts images, because the bytes of a file say nothing about its tokens.
             Self::Extra { name: PARTIAL_IMAGE | COMPLETED_IMAGE, .. } => 0,
+            // The text counts by itself, and sound by its duration.
+            Self::Extra { name: TRANSCRIPT_SEGMENT | TRANSCRIPT_DONE, .. } => 0,
             Self::Extra { name: "audio", value, .. } => {
                 (value.get().len() as u64).div_ceil(AUDIO_CHARS_PER_TEXT_BYTE)
             }
             Self::Extra { value, .. } => text_bytes(value.get()),
             Self::Frame { dialect, name, data } => frame_bytes(*dialect, name, data),
             Self::Start { .. }
+            | Self::Sound(_)
             | Self::Member { .. }
             | Self::Finish { .. }
             | Self::Usage(_)
@@ -217,6 +227,7 @@ impl Event<'_> {
             | Self::Extra { choice, .. }
             | Self::Finish { choice, .. } => *choice = choice.saturating_add(offset),
             Self::Start { .. }
+            | Self::Sound(_)
             | Self::Member { .. }
             | Self::Frame { .. }
             | Self::Usage(_)

@@ -33,6 +33,12 @@ pub enum PlainOperation {
     Moderation,
     /// The generation of images.
     Images,
+    /// The speech of a text.
+    Speech,
+    /// The text of a recording.
+    Transcription,
+    /// The text of a recording, in English.
+    Translation,
 }
 
 /// The facts about an operation.
@@ -157,9 +163,10 @@ const CHECKED_BY_SCORE: [&str; 12] = [
 const CHECKED_BY_MODERATION: [&str; 6] = ["cache", "input", "model", "routing", "stream", "user"];
 
 /// The members that a request for images checks. No other member is forwarded.
-const CHECKED_BY_IMAGES: [&str; 16] = [
+const CHECKED_BY_IMAGES: [&str; 17] = [
     "background",
     "cache",
+    "input_fidelity",
     "model",
     "moderation",
     "n",
@@ -175,6 +182,78 @@ const CHECKED_BY_IMAGES: [&str; 16] = [
     "style",
     "user",
 ];
+
+/// The members that a request for speech checks. No other member is forwarded.
+const CHECKED_BY_SPEECH: [&str; 11] = [
+    "cache",
+    "input",
+    "instructions",
+    "model",
+    "response_format",
+    "routing",
+    "speed",
+    "stream",
+    "stream_format",
+    "user",
+    "voice",
+];
+
+/// The fields that a transcription checks.
+const CHECKED_BY_TRANSCRIPTIONS: [&str; 14] = [
+    "cache",
+    "chunking_strategy",
+    "include",
+    "known_speaker_names",
+    "known_speaker_references",
+    "language",
+    "model",
+    "prompt",
+    "response_format",
+    "routing",
+    "stream",
+    "temperature",
+    "timestamp_granularities",
+    "user",
+];
+
+const SPEECH: OperationRow = OperationRow {
+    path: "/v1/audio/speech",
+    name: "speech",
+    surface: "speech",
+    semantic_name: "speech",
+    cache_name: "speech",
+    id_prefix: "speech-",
+    prompt_members: &["input"],
+    text_members: &["input", "instructions"],
+    checked_members: Some(&CHECKED_BY_SPEECH),
+    category: Some(ModelCategory { name: "speech", noun: "a speech model" }),
+    writes_text: false,
+    ..CHAT
+};
+
+const TRANSCRIPTION: OperationRow = OperationRow {
+    path: "/v1/audio/transcriptions",
+    name: "transcription",
+    surface: "transcriptions",
+    semantic_name: "transcription",
+    cache_name: "transcription",
+    id_prefix: "trans-",
+    prompt_members: &[],
+    text_members: &["prompt"],
+    checked_members: Some(&CHECKED_BY_TRANSCRIPTIONS),
+    category: Some(ModelCategory { name: "transcription", noun: "a transcription model" }),
+    writes_text: false,
+    ..CHAT
+};
+
+const TRANSLATION: OperationRow = OperationRow {
+    path: "/v1/audio/translations",
+    name: "translation",
+    surface: "translations",
+    semantic_name: "translation",
+    cache_name: "translation",
+    ..TRANSCRIPTION
+};
 
 const RERANK: OperationRow = OperationRow {
     path: "/v1/rerank",
@@ -194,7 +273,7 @@ const RERANK: OperationRow = OperationRow {
 
 impl PlainOperation {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Chat,
         Self::Completion,
         Self::Embeddings,
@@ -202,6 +281,9 @@ impl PlainOperation {
         Self::Score,
         Self::Moderation,
         Self::Images,
+        Self::Speech,
+        Self::Transcription,
+        Self::Translation,
     ];
 
     /// The facts about the operation.
@@ -274,13 +356,16 @@ impl PlainOperation {
                 writes_text: false,
                 ..CHAT
             },
+            Self::Speech => &SPEECH,
+            Self::Transcription => &TRANSCRIPTION,
+            Self::Translation => &TRANSLATION,
         }
     }
 }
 
 impl Operation {
     /// All operations, in the order of the documentation.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 14] = [
         Self::Plain(PlainOperation::Chat),
         Self::Responses,
         Self::Messages,
@@ -291,6 +376,9 @@ impl Operation {
         Self::Plain(PlainOperation::Score),
         Self::Plain(PlainOperation::Moderation),
         Self::Plain(PlainOperation::Images),
+        Self::Plain(PlainOperation::Speech),
+        Self::Plain(PlainOperation::Transcription),
+        Self::Plain(PlainOperation::Translation),
         Self::Passthrough,
     ];
 

@@ -238,6 +238,8 @@ impl Normaliser {
                     self.end(out);
                 }
             }
+            // A chat has no sound file.
+            Event::Sound(_) => {}
             Event::Member { name, value } => self.member(name, value),
             // Chats have no frames of their own: a chunk of an upstream is never passed on unread.
             Event::Frame { .. } => {}

@@ -111,7 +111,13 @@ pub fn make_link(url: &str) -> Result<Bytes, CommandError> {
     let body = serde_json::json!({ "key": key }).to_string();
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let call = HttpCall { method: Method::POST, path: "/auth/links".to_owned(), headers, body: body.into() };
+    let call = HttpCall {
+        method: Method::POST,
+        path: "/auth/links".to_owned(),
+        headers,
+        body: body.into(),
+        upload: None,
+    };
     runtime()?.block_on(Box::pin(send(url, call, &TIMEOUTS)))
 }
 
@@ -203,7 +209,7 @@ fn authorised((method, path, body): AdminHttpRequest, key: &str) -> Option<HttpC
     headers.insert(AUTHORIZATION, authorization);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-    Some(HttpCall { method, path, headers, body })
+    Some(HttpCall { method, path, headers, body, upload: None })
 }
 
 /// The HTTP request for a management request.

@@ -74,7 +74,7 @@ async fn send(request: FetchRequest) -> Result<Bytes, FetchError> {
     let method = if request.form.is_some() { Method::POST } else { Method::GET };
     let body = Bytes::from(request.form.unwrap_or_default());
     let unreachable = |failure: Failure| FetchError::Unreachable(failure.detail.unwrap_or(failure.message));
-    let call = HttpCall { method, path: path.to_owned(), headers, body };
+    let call = HttpCall { method, path: path.to_owned(), headers, body, upload: None };
     let response = client.send(call, &TIMEOUTS).await.map_err(unreachable)?;
     let status = response.status;
     let deadline = Instant::now() + TIMEOUTS.total;

@@ -122,6 +122,7 @@ async fn gateway(
     if !has_configured_keys && !first_start::any_usable(&stored, calendar::unix_seconds()) {
         refuse_reachable_addresses(&setup).await?;
     }
+    setup.config.server.spool_directory.clone_from(&data);
     let sockets = Sockets::open(&setup.config.server, args.take_over, passed, &data).await?;
     let address = sockets.listeners.public.local_addr().map_err(CommandError::runtime)?;
     let search = complete_providers(&mut setup, args, address).await;

@@ -181,6 +181,36 @@ def test_images(client):
     assert events[1].usage.input_tokens_details.image_tokens == 0
 
 
+def test_edits_and_variations_of_images(client):
+    image = ("a.png", b"picture", "image/png")
+    made = client.images.edit(model="demo/images", image=[image, image], mask=image, prompt="a cat", size="256x256")
+    assert base64.b64decode(made.data[0].b64_json)[1:4] == b"PNG"
+    events = list(client.images.edit(model="demo/images", image=image, prompt="a cat", stream=True, partial_images=1))
+    assert [event.type for event in events] == ["image_edit.partial_image", "image_edit.completed"]
+    varied = client.images.create_variation(model="demo/images", image=image, n=2, size="256x256")
+    assert len(varied.data) == 2
+
+
+def test_speech_and_transcripts(client):
+    with client.audio.speech.with_streaming_response.create(model="demo/speech", input="Good morning.", voice="alloy", response_format="wav") as spoken:
+        sound = b"".join(spoken.iter_bytes())
+    assert sound[:4] == b"RIFF"
+    seconds = (len(sound) - 44) / 16_000
+    file = ("a.wav", sound, "audio/wav")
+    heard = client.audio.transcriptions.create(model="demo/transcribe", file=file)
+    assert heard.text == f"The demo heard {len(sound)} bytes." and heard.usage.type == "duration"
+    assert heard.usage.seconds == pytest.approx(seconds)
+    assert client.audio.transcriptions.create(model="demo/transcribe", file=file, response_format="text").strip() == heard.text
+    verbose = client.audio.transcriptions.create(
+        model="demo/transcribe", file=file, response_format="verbose_json", timestamp_granularities=["segment"]
+    )
+    assert verbose.segments[0].text == heard.text
+    events = list(client.audio.transcriptions.create(model="demo/transcribe", file=file, stream=True))
+    assert events[-1].type == "transcript.text.done" and events[-1].text == heard.text
+    assert "".join(event.delta for event in events[:-1]) == heard.text
+    assert client.audio.translations.create(model="demo/transcribe", file=file).text == heard.text
+
+
 def test_the_catalogue(client):
     models = client.models.list()
     ids = [model.id for model in models]

@@ -3,7 +3,10 @@
 from schemathesis import GenerationMode, hook
 
 CHAT, EMBED, RERANK, MODERATION = "demo/chat", "demo/embed", "demo/rerank", "demo/moderation"
-IMAGES = "demo/images"
+IMAGES, SPEECH, TRANSCRIBE = "demo/images", "demo/speech", "demo/transcribe"
+BARE = ("chat", "embed", "rerank", "moderation", "images", "speech", "transcribe")
+
+FORMS = ("/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/edits", "/v1/images/variations")
 
 PAIRS = (("text_1", "text_2"), ("queries", "documents"), ("queries", "items"), ("data_1", "data_2"))
 
@@ -26,12 +29,16 @@ def plain(value):
 def demo_model(path, body, name):
     """The other models of the demo provider fail on purpose, and each is for one kind of request."""
     bare = str(name).removeprefix("demo/").split(":")[0]
-    if not str(name).startswith("demo/") and bare not in ("chat", "embed", "rerank", "moderation", "images") and not bare.startswith("error-"):
+    if not str(name).startswith("demo/") and bare not in BARE and not bare.startswith("error-"):
         return name
     if path in ("/v1/rerank", "/v1/score"):
         return RERANK
-    if path == "/v1/images/generations":
+    if path.startswith("/v1/images/"):
         return IMAGES
+    if path == "/v1/audio/speech":
+        return SPEECH
+    if path.startswith("/v1/audio/"):
+        return TRANSCRIBE
     if path == "/v1/moderations":
         return MODERATION
     return EMBED if "input" in body and "messages" not in body and "prompt" not in body else CHAT
@@ -59,6 +66,17 @@ def generation(path, body):
         body["messages"] = [said(message) for message in body["messages"]]
     if isinstance(body.get("dimensions"), int):
         body["dimensions"] = min(body["dimensions"], 16384)
+
+
+def form(path, body):
+    """Fields of a form that hold JSON, files that are not empty, and formats that have no stream."""
+    for name in ("routing", "chunking_strategy"):
+        body.pop(name, None)
+    for name in ("file", "image", "mask"):
+        if name in body:
+            body[name] = b"x"
+    if body.get("response_format") in ("srt", "vtt"):
+        body.pop("stream", None)
 
 
 def pairs(body):
@@ -126,6 +144,8 @@ def before_call(context, case, kwargs):
             body = plain(body)
             if path.startswith("/v1/") or path.endswith("/explain"):
                 generation(path, body)
+            if path in FORMS:
+                form(path, body)
             if path == "/v1/score":
                 pairs(body)
             if path.startswith("/admin/v1/keys") or path.startswith("/admin/v1/teams"):

@@ -54,7 +54,7 @@ pub(super) static SERVER: Section = Section {
             "upload_limit_mib",
             Kind::Int { min: 1, max: 1_048_576 },
             field!(ServerSettings, upload_limit, Form::MIB),
-            "The largest upload in MiB: a request body that is not JSON, on a pass-through route, which is sent upstream as it comes.",
+            "The largest upload in MiB: a form with a recording or with images, or a request body that is not JSON on a pass-through route.",
         ),
         setting_or(
             "body_memory_mib",

@@ -262,6 +262,12 @@ impl AttemptContext {
             let attempt = self.upstream_calls.attempt_of(call).unwrap_or_default();
             trace.write_headers(attempt, &mut http.headers);
         }
+        if let Some(upload) = http.upload.take() {
+            // Nothing is served before the upstream has the whole form.
+            self.upstream_calls.mark_free(call);
+            let calls = Arc::clone(&self.upstream_calls);
+            http.upload = Some(upload.with_notice(Arc::new(move || calls.mark_sent(call))));
+        }
         let sent = candidate.provider.send(http, clocks).await;
         let response = sent.map_err(|failure| RefusedSend { is_free: !failure.sent, failure })?;
         if response.status == 200 {

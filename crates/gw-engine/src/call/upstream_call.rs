@@ -337,6 +337,13 @@ impl UpstreamCalls {
         }
     }
 
+    /// The upstream has got all of a call that was free until then.
+    pub(crate) fn mark_sent(&self, UpstreamCallId(call): UpstreamCallId) {
+        if let Some(call) = self.records.lock().calls.get_mut(call) {
+            (call.is_free, call.billed) = (false, None);
+        }
+    }
+
     /// Reading a call's answer ended with this failure. The call is free if the provider refused it and reported no usage.
     pub(crate) fn fail(&self, UpstreamCallId(call): UpstreamCallId, failure: &Failure) {
         if let Some(call) = self.records.lock().calls.get_mut(call)

@@ -296,7 +296,13 @@ impl Prices {
                 Some(cost) => {
                     Charge { known: rates.charge(&text_beside(unit, usage)).known + cost, is_complete: true }
                 }
-                None => Charge { is_complete: is_fee_only, ..tokens },
+                None => {
+                    // Sound that is charged by tokens alone, whose upstream reports none: they are estimated.
+                    let is_estimated = matches!(unit, Unit::Second | Unit::Character)
+                        && tokens.is_complete
+                        && usage.total() > 0;
+                    Charge { is_complete: is_fee_only || is_estimated, ..tokens }
+                }
             },
         };
         charge.known += fee.map(UnitPrice::whole).unwrap_or_default();

@@ -177,7 +177,7 @@ pub(super) async fn send(
             return Err(error);
         }
     };
-    let mut http = HttpCall { method: method.clone(), path, headers, body: bytes.clone() };
+    let mut http = HttpCall { method: method.clone(), path, headers, body: bytes.clone(), upload: None };
     if let Some(trace) = &client.trace {
         trace.write_headers(attempt, &mut http.headers);
     }

@@ -61,6 +61,11 @@ impl CallSize {
         self.most.map_or(self.units, |most| most.units)
     }
 
+    /// The units that the call has, or the most of them if they are not known yet: a recording may not tell its duration.
+    pub(crate) fn likely_units(&self) -> Units {
+        if self.units.is_none() { self.reserved_units() } else { self.units }
+    }
+
     /// The usage of the call: the reported counts, bounded by the model's limits, and an estimate for counts that were
     /// not reported.
     ///

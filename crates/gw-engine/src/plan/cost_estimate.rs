@@ -98,22 +98,24 @@ pub(crate) fn likely_cost(request: &ValidatedRequest, candidate: &Candidate) -> 
     let prompt = request.prompt_tokens(candidate);
     let is_drawn = !request.writes_text() && request.wants_images();
     let image_completion = is_drawn.then(|| small(completion));
+    let audio_completion = (!request.writes_text() && request.wants_audio()).then(|| small(completion));
     let units = units(request, candidate);
-    model.cost(&Usage { prompt, completion, image_completion, units, ..Usage::default() })
+    model.cost(&Usage { prompt, completion, image_completion, audio_completion, units, ..Usage::default() })
 }
 
 /// The units other than tokens of all calls to a candidate.
 fn units(request: &ValidatedRequest, candidate: &Candidate) -> Units {
     let mut units = Units::default();
     if !request.writes_text() {
-        request.each_size(candidate, |size| units = units.plus(size.units));
+        request.each_size(candidate, |size| units = units.plus(size.likely_units()));
     }
     units
 }
 
 /// Whether every price that the request surely needs at a candidate is known.
 pub(crate) fn is_priced(request: &ValidatedRequest, candidate: &Candidate) -> bool {
-    let completion = if request.writes_text() { 2 } else { u64::from(request.wants_images()) };
+    let has_answer = request.wants_images() || request.wants_audio();
+    let completion = if request.writes_text() { 2 } else { u64::from(has_answer) };
     let usage = Usage {
         prompt: 2,
         completion,
@@ -126,7 +128,7 @@ pub(crate) fn is_priced(request: &ValidatedRequest, candidate: &Candidate) -> bo
     request.each_size(candidate, |size| {
         hosted = hosted.plus(&request.most_hosted(candidate, &size));
         has_unpriced |= size.is_unpriced;
-        units = units.plus(size.units);
+        units = units.plus(size.likely_units());
     });
     candidate.model.charge(&Usage { hosted, has_unpriced, units, ..usage }).is_complete
 }

@@ -157,6 +157,11 @@ pub(crate) trait OneShot: fmt::Debug + Send + Sync {
     /// An answer cannot be read.
     fn write(&self, provider: &Provider, answers: &mut dyn OneShotAnswers) -> Result<Bytes, Failure>;
 
+    /// The media type of an answer that is no JSON, as the client asked for it. The upstream's own stands before it.
+    fn media_type(&self) -> Option<&'static str> {
+        None
+    }
+
     /// Whether the client wants a stream.
     fn wants_stream(&self) -> bool {
         false
@@ -167,8 +172,8 @@ pub(crate) trait OneShot: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The decoder of the provider's stream.
-    fn decoder(&self, _: &Provider) -> Option<Box<dyn StreamDecoder>> {
+    /// The decoder of the provider's stream, which has this media type.
+    fn decoder(&self, _: &Provider, _: &str) -> Option<Box<dyn StreamDecoder>> {
         None
     }
 

@@ -1,21 +1,25 @@
 //! The parsing of the bodies that need no translation.
 
 pub(crate) mod embeddings;
+pub(crate) mod image_forms;
 mod images;
 mod moderation;
 mod rerank;
 mod score;
+mod speech;
+pub(crate) mod transcription;
 
 use bytes::Bytes;
 use gw_wire::operation::PlainOperation;
 use gw_wire::request::{
     RequestLimits, chat, completion, parse_embeddings, parse_images, parse_moderation, parse_rerank,
-    parse_score,
+    parse_score, parse_speech,
 };
 
 use crate::error::Result;
 use crate::request::ValidatedRequest;
 use crate::request::one_shot::OneShot;
+use crate::request::uploads::UploadedForm;
 
 /// Parses and validates a body.
 ///
@@ -36,6 +40,10 @@ pub(crate) fn parse(
         PlainOperation::Score => one_shot(parse_score(body, limits)?),
         PlainOperation::Moderation => one_shot(parse_moderation(body, limits)?),
         PlainOperation::Images => one_shot(parse_images(body, limits)?),
+        PlainOperation::Speech => one_shot(parse_speech(body, limits)?),
+        PlainOperation::Transcription | PlainOperation::Translation => {
+            transcription::parse(operation, body, UploadedForm::default(), limits)?
+        }
     })
 }
 

@@ -22,7 +22,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use gw_wire::dialects::{AnswerEncoder, StreamError};
 use gw_wire::gateway::GatewayMeta;
+use gw_wire::money::Money;
 use gw_wire::stream::{Opening, close_with_error};
+use http::HeaderValue;
 use http_body::{Body, Frame};
 use tokio::time::Sleep;
 
@@ -75,6 +77,8 @@ pub struct EventStream {
     recording: Option<Box<Recording>>,
     /// The memory for the end of a stream that fails.
     ending: Option<HalfEvent>,
+    /// The answer is a file, which is torn if it fails.
+    is_file: bool,
 }
 
 impl std::fmt::Debug for EventStream {
@@ -109,8 +113,28 @@ impl EventStream {
 
     /// Sets the opening of a client that speaks another dialect than OpenAI's.
     pub(crate) fn opened_by(mut self, opening: Opening) -> Self {
+        self.is_file = opening.form.as_ref().is_some_and(|form| form.is_file());
+        if self.is_file {
+            self.keepalive = None;
+        }
         self.opening = opening.form.is_some().then(|| Box::new(opening));
         self
+    }
+
+    /// The code of the failure that tears the answer, which is a file, when all of it that came is given.
+    #[must_use]
+    pub fn torn(&self) -> Option<&'static str> {
+        self.failure.as_ref().filter(|_| self.is_file).map(|failure| failure.kind.code())
+    }
+
+    /// The media type of a sound file, and the cost so far; None: its price is unknown.
+    pub(crate) fn sound(&self) -> (Option<HeaderValue>, Option<Money>) {
+        match &self.state {
+            StreamState::Streaming(call, stream) => {
+                (stream.sound_type(), stream.observe(&call.context.upstream_calls).known_cost())
+            }
+            _ => (None, None),
+        }
     }
 
     /// Sets the deadline of the whole request.
@@ -211,6 +235,7 @@ impl EventStream {
             closer: None,
             recording: None,
             ending: None,
+            is_file: false,
         }
     }
 

@@ -16,6 +16,8 @@ use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::stream::{Normaliser, Opening};
 use gw_wire::usage::{BYTES_PER_TOKEN, PromptWork};
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
@@ -58,6 +60,8 @@ pub(crate) struct UpstreamStream {
     notes: (u64, u64),
     /// The signs of work that were taken for signs of life.
     seen_work: u64,
+    /// The media type of the upstream's answer.
+    media_type: Option<HeaderValue>,
     /// The reading of prompts and the calls of tools that the last note has; None = the upstream had reported nothing then.
     noted_work: Option<PromptWork>,
 }
@@ -144,6 +148,11 @@ impl UpstreamStream {
     pub(crate) fn record_throughput(&self, tokens: u64) {
         let over = self.attempt.elapsed().saturating_sub(self.first_content);
         self.candidate.model.measured.record_speed(tokens, over, clock::now());
+    }
+
+    /// The media type of the upstream's answer, if it is a sound file.
+    pub(crate) fn sound_type(&self) -> Option<HeaderValue> {
+        self.media_type.clone().filter(|value| value.as_bytes().starts_with(b"audio/"))
     }
 
     /// Cancels the upstream call.
@@ -257,6 +266,7 @@ pub(crate) async fn open(
         reservation: None,
         notes: (u64::MAX, u64::MAX),
         seen_work: 0,
+        media_type: None,
         noted_work: None,
         half_event: context.snapshot.state.event_memory.half_event(context.client.caller.key_id()),
     };
@@ -309,10 +319,13 @@ async fn begin(
 ) -> Result<Vec<Cow<'static, str>>, Failure> {
     let candidate = stream.candidate.clone();
     let adapter = candidate.provider.adapter();
-    let own = || context.request.one_shot()?.decoder(&candidate.provider);
+    stream.media_type = opened.first().and_then(|first| first.response.headers.get(CONTENT_TYPE).cloned());
+    let media_type = stream.media_type.clone();
+    let media_type = media_type.as_ref().and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let own = || context.request.one_shot()?.decoder(&candidate.provider, media_type);
     let decoder = |reading: &Reading| own().unwrap_or_else(|| adapter.stream(reading));
     let is_json = |opened: &OpenedCall| {
-        let kind = opened.response.headers.get(http::header::CONTENT_TYPE);
+        let kind = opened.response.headers.get(CONTENT_TYPE);
         kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
     };
     if context.granted.is_some() {

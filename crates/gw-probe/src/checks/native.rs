@@ -46,6 +46,7 @@ impl ProbeRun<'_> {
             path: path.to_owned(),
             headers,
             body: Bytes::from(body.to_string()),
+            upload: None,
         };
         let finding = match self.endpoint.send(check, call).await {
             Err(failure) => Finding::failed("an answer, or status 404", failure_text(&failure)),

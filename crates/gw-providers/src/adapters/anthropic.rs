@@ -94,7 +94,13 @@ fn headers() -> HeaderMap {
 }
 
 fn list_models() -> HttpCall {
-    HttpCall { method: Method::GET, path: MODELS_PATH.to_owned(), headers: headers(), body: Bytes::new() }
+    HttpCall {
+        method: Method::GET,
+        path: MODELS_PATH.to_owned(),
+        headers: headers(),
+        body: Bytes::new(),
+        upload: None,
+    }
 }
 
 fn models(body: &[u8]) -> Result<Vec<ListedModel>, Failure> {

@@ -13,6 +13,7 @@
 //! under its own name. The rules of a model (`max_completion_tokens`) depend on the model's name, never on the
 //! deployment's.
 
+mod audio;
 mod entra;
 mod options;
 
@@ -33,6 +34,7 @@ use crate::adapter::{
     Adapter, Built, ChoiceRange, DialectTraits, Encoded, HttpCall, Reading, Scheme, Signer, StreamDecoder,
     Target,
 };
+use crate::multipart::FormFile;
 use crate::presets::Quirks;
 use crate::settings::{ProviderSettings, SettingsError};
 use crate::surfaces::{Images, Surfaces};
@@ -86,7 +88,12 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
     // `/models` lists the models that could be deployed, not those that are.
     let traits = DialectTraits { scheme, models: None, ..*inner.traits() };
     let addresses = Addresses { prefix, is_classic, query, deployments: Arc::new(deployments) };
-    let surfaces = Surfaces { images: Some(Box::new(AzureImages(addresses.clone()))), ..Surfaces::default() };
+    let surfaces = Surfaces {
+        images: Some(Box::new(AzureImages(addresses.clone()))),
+        speech: Some(Box::new(audio::AzureSpeech(addresses.clone()))),
+        transcription: Some(Box::new(audio::AzureTranscription(addresses.clone()))),
+        ..Surfaces::default()
+    };
     let azure = Azure { inner, traits, addresses };
     Ok(Built { signer, surfaces, ..Built::new(Box::new(azure)) })
 }
@@ -136,6 +143,23 @@ impl Images for AzureImages {
         let deployment = self.0.deployment(target);
         let model = (!self.0.is_classic).then_some(deployment);
         Ok(openai::images::call(self.0.path(deployment, "images/generations"), model, request, images))
+    }
+
+    fn takes_images(&self) -> bool {
+        true
+    }
+
+    fn encode_form(
+        &self,
+        request: &ImagesRequest,
+        images: usize,
+        files: &[FormFile],
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        let deployment = self.0.deployment(target);
+        let model = (!self.0.is_classic).then_some(deployment);
+        let path = self.0.path(deployment, request.made_from.path());
+        Ok(openai::images::form_call(path, model, request, images, files))
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ImagesReply<'a>, Failure> {

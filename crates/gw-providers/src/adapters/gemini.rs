@@ -104,7 +104,7 @@ pub(crate) fn adapter() -> Box<dyn crate::adapter::Adapter> {
 pub(super) fn post(path: String, body: impl Into<bytes::Bytes>) -> HttpCall {
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    HttpCall { method: Method::POST, path, headers, body: body.into() }
+    HttpCall { method: Method::POST, path, headers, body: body.into(), upload: None }
 }
 
 /// Returns the method of a model that a chat calls.
@@ -138,6 +138,7 @@ fn list_models() -> HttpCall {
         path: "/v1beta/models?pageSize=1000".to_owned(),
         headers: HeaderMap::new(),
         body: bytes::Bytes::new(),
+        upload: None,
     }
 }
 

@@ -18,7 +18,7 @@ pub(super) fn post_json(path: impl Into<String>, body: impl Into<Bytes>, accept:
     let mut headers = HeaderMap::with_capacity(12);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(JSON));
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
-    HttpCall { method: Method::POST, path: path.into(), headers, body: body.into() }
+    HttpCall { method: Method::POST, path: path.into(), headers, body: body.into(), upload: None }
 }
 
 /// A `POST` of a JSON body. The response is an event stream if `is_stream`, and else a JSON document.
@@ -30,5 +30,5 @@ pub(super) fn post_streamable(path: impl Into<String>, body: impl Into<Bytes>, i
 pub(super) fn get_json(path: impl Into<String>) -> HttpCall {
     let mut headers = HeaderMap::with_capacity(4);
     headers.insert(ACCEPT, HeaderValue::from_static(JSON));
-    HttpCall { method: Method::GET, path: path.into(), headers, body: Bytes::new() }
+    HttpCall { method: Method::GET, path: path.into(), headers, body: Bytes::new(), upload: None }
 }

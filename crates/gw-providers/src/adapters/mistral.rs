@@ -11,6 +11,7 @@ mod messages;
 mod request;
 mod response;
 mod stream;
+mod transcription;
 
 use std::borrow::Cow;
 
@@ -40,7 +41,11 @@ const MAX_CHOICES: u32 = 128;
 #[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
 pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError> {
     let adapter = Native(Mistral { answers: OpenAi::new(Quirks::of(settings)) });
-    let surfaces = Surfaces { moderation: Some(Box::new(OpenAiModeration)), ..Surfaces::default() };
+    let surfaces = Surfaces {
+        moderation: Some(Box::new(OpenAiModeration)),
+        transcription: Some(Box::new(transcription::Voxtral)),
+        ..Surfaces::default()
+    };
     Ok(Built { surfaces, ..Built::new(Box::new(adapter)) })
 }
 

@@ -1,6 +1,7 @@
 //! OpenAI's dialect, which most providers and local servers speak. A request is the client's own with small edits.
 //! Answers are read leniently, because compatible servers differ in many details.
 
+mod audio_usage;
 mod calls;
 mod embeddings;
 pub(in crate::adapters) mod images;
@@ -17,7 +18,10 @@ mod response;
 mod responses;
 mod rewrite;
 mod score;
+pub(in crate::adapters) mod speech;
 mod stream;
+pub(in crate::adapters) mod transcription;
+pub(in crate::adapters) mod transcription_stream;
 mod usage;
 mod wire;
 
@@ -95,6 +99,8 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
         score: Some(Box::new(score::OpenAiScore::new(urls))),
         moderation: Some(Box::new(moderation::OpenAiModeration)),
         images: Some(Box::new(images::OpenAiImageGeneration)),
+        speech: Some(Box::new(speech::OpenAiSpeech)),
+        transcription: Some(Box::new(transcription::OpenAiTranscription)),
     };
     Ok(Built { surfaces, ..Built::new(Box::new(adapter)) })
 }

@@ -9,9 +9,11 @@ use flate2::{Compression, Crc};
 use gw_wire::usage::ImageSize;
 use serde_json::{Value, json};
 
+use super::audio::drain;
 use super::body::DemoBody;
 use super::response::DemoResponse;
 use super::text::words;
+use crate::multipart::Upload;
 
 /// The side of a picture whose size the request leaves open.
 const USUAL_SIDE: u16 = 1024;
@@ -46,6 +48,22 @@ pub(super) fn answer(request: &Value) -> DemoResponse {
             }
         }),
     )
+}
+
+/// A picture in place of an edited one. Its colours follow from the prompt.
+pub(super) async fn from_form(upload: &Upload) -> DemoResponse {
+    if let Err(torn) = drain(upload).await {
+        return DemoResponse::error(400, "invalid_request_error", None, &torn.message);
+    }
+    let form = upload.form();
+    let count = |name: &str| form.field(name).and_then(|text| text.parse::<u64>().ok());
+    answer(&json!({
+        "prompt": form.field("prompt").unwrap_or("a variation"),
+        "size": form.field("size"),
+        "n": count("n"),
+        "stream": form.field("stream") == Some("true"),
+        "partial_images": count("partial_images"),
+    }))
 }
 
 /// The partial images that the request asks for, and the images. The demo begins with the whole picture.

@@ -150,6 +150,7 @@ pub(crate) fn call() -> HttpCall {
         path: "/chat/completions".to_owned(),
         headers: HeaderMap::new(),
         body: Bytes::from_static(br#"{"model":"m"}"#),
+        upload: None,
     }
 }
 

@@ -27,6 +27,11 @@ fn paths_lead_to_their_rows() {
         ("/score", "/v1/score", None),
         ("/v1/moderations", "/v1/moderations", None),
         ("/v1/images/generations", "/v1/images/generations", None),
+        ("/v1/images/edits", "/v1/images/edits", None),
+        ("/v1/images/variations/", "/v1/images/variations", None),
+        ("/v1/audio/speech", "/v1/audio/speech", None),
+        ("/v1/audio/transcriptions", "/v1/audio/transcriptions", None),
+        ("/v1/audio/translations", "/v1/audio/translations", None),
         (
             "/v1beta/models/acme/fast:generateContent",
             "/v1beta/models/{id}:generateContent",
@@ -231,7 +236,9 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
                     "{pattern}"
                 );
             }
-            Endpoint::Generate(_) => assert!(needs_key && route.methods == POST, "{pattern}"),
+            Endpoint::Generate(_) | Endpoint::GenerateForm(_) => {
+                assert!(needs_key && route.methods == POST, "{pattern}")
+            }
             Endpoint::Passthrough => assert!(needs_key && route.methods == ALL, "{pattern}"),
             Endpoint::Catalogue(_) | Endpoint::StoredResponse(_) | Endpoint::Me | Endpoint::Manage(_) => {
                 assert!(needs_key && route.methods.is_some(), "{pattern}")

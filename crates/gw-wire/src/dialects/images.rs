@@ -25,7 +25,10 @@ const MEMBERS: [&str; 9] = [
 
 /// Writes streams of images.
 #[derive(Clone, Copy, Debug)]
-pub struct ImagesForm;
+pub struct ImagesForm {
+    /// The images are edited ones.
+    pub is_edit: bool,
+}
 
 impl AnswerForm for ImagesForm {
     fn dialect(&self) -> ClientDialect {
@@ -33,7 +36,7 @@ impl AnswerForm for ImagesForm {
     }
 
     fn encoder(&self, opening: EncoderOpening) -> Box<dyn AnswerEncoder> {
-        Box::new(ImagesEncoder { created: opening.created, completed: None })
+        Box::new(ImagesEncoder { created: opening.created, is_edit: self.is_edit, completed: None })
     }
 
     /// No chat becomes an answer of this form.
@@ -46,6 +49,7 @@ impl AnswerForm for ImagesForm {
 #[derive(Clone)]
 struct ImagesEncoder {
     created: u64,
+    is_edit: bool,
     /// The frame of the complete image, open for its usage.
     completed: Option<Vec<u8>>,
 }
@@ -59,6 +63,11 @@ impl fmt::Debug for ImagesEncoder {
 impl ImagesEncoder {
     /// Begins the frame of an event with the upstream's members.
     fn begin(&self, name: &'static str, value: &str, out: &mut Vec<u8>) {
+        let name = match name {
+            PARTIAL_IMAGE if self.is_edit => "image_edit.partial_image",
+            COMPLETED_IMAGE if self.is_edit => "image_edit.completed",
+            name => name,
+        };
         let known = View::new(value).pick(MEMBERS);
         out.reserve(value.len() + 128);
         out.extend_from_slice(b"event: ");
@@ -134,7 +143,7 @@ impl AnswerEncoder for ImagesEncoder {
     }
 
     fn closer(&self) -> Box<dyn AnswerEncoder> {
-        Box::new(Self { created: self.created, completed: None })
+        Box::new(Self { created: self.created, is_edit: self.is_edit, completed: None })
     }
 
     fn boxed_clone(&self) -> Box<dyn AnswerEncoder> {

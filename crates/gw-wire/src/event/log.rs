@@ -93,6 +93,8 @@ pub fn write(event: &Event<'_>, log: &mut Vec<u8>) {
         }
         // The readers of a shared stream may speak different dialects, so they get the events of the content.
         Event::Frame { .. } => {}
+        // No request shares a sound file.
+        Event::Sound(_) => {}
         Event::End => log.push(END),
     }
 }

@@ -1,4 +1,4 @@
-//! `POST /v1/images/generations`: the request of OpenAI, and the answer.
+//! `POST /v1/images/generations`, `/edits` and `/variations`: the requests of OpenAI, and the answer.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -25,17 +25,19 @@ pub const MAX_IMAGES: i64 = 10;
 const MAX_PARTIAL_IMAGES: i64 = 3;
 
 /// The members that choose words, with the words.
-const WORDS: [(&str, &[&str]); 6] = [
+const WORDS: [(&str, &[&str]); 7] = [
     ("quality", &["auto", "low", "medium", "high", "standard", "hd"]),
     ("background", &["auto", "transparent", "opaque"]),
     ("output_format", &["png", "jpeg", "webp"]),
     ("response_format", &["url", "b64_json"]),
     ("moderation", &["auto", "low"]),
     ("style", &["vivid", "natural"]),
+    ("input_fidelity", &["high", "low"]),
 ];
 
 /// The members that providers of OpenAI's dialect get as the client wrote them.
-const FORWARDED: [&str; 9] = [
+const FORWARDED: [&str; 10] = [
+    "input_fidelity",
     "size",
     "quality",
     "background",
@@ -47,9 +49,35 @@ const FORWARDED: [&str; 9] = [
     "user",
 ];
 
+/// What the images are made from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ImageUse {
+    /// A text.
+    #[default]
+    Generation,
+    /// Images and a text.
+    Edit,
+    /// An image.
+    Variation,
+}
+
+impl ImageUse {
+    /// The end of the URL.
+    #[must_use]
+    pub fn path(self) -> &'static str {
+        match self {
+            Self::Generation => "images/generations",
+            Self::Edit => "images/edits",
+            Self::Variation => "images/variations",
+        }
+    }
+}
+
 /// A validated request for images.
 #[derive(Clone, Debug)]
 pub struct ImagesRequest {
+    /// What the images are made from.
+    pub made_from: ImageUse,
     /// The received body.
     pub body: Body,
     /// The model name as the client wrote it.
@@ -85,19 +113,39 @@ pub struct ImagesRequest {
 /// # Errors
 /// The fault, with its error code.
 pub fn parse_images(bytes: Bytes, limits: &RequestLimits) -> Result<ImagesRequest, Invalid> {
+    parse_images_from(bytes, ImageUse::Generation, limits)
+}
+
+/// As [`parse_images`], for the fields of a form with images.
+///
+/// # Errors
+/// As [`parse_images`].
+pub fn parse_images_from(
+    bytes: Bytes,
+    made_from: ImageUse,
+    limits: &RequestLimits,
+) -> Result<ImagesRequest, Invalid> {
     let members = ParsedBody::read(&bytes, limits)?;
     let fields = Fields { members: &members };
     let model = fields.model_or_first()?;
     let prompt = fields.get("prompt");
-    required_name(&Path::Top("prompt"), prompt)?;
+    if made_from == ImageUse::Variation {
+        fields.kinds(&[("prompt", Kind::String)])?;
+    } else {
+        required_name(&Path::Top("prompt"), prompt)?;
+    }
     let (start, length, prompt_bytes) = prompt.map_or((0, 0, 0), |prompt| {
         (members.offset(prompt.text()), prompt.text().len(), prompt.string_len() as u64)
     });
     let n = fields.integer("n", &(1..=MAX_IMAGES))?;
     let size = size(&fields)?;
-    let [quality, _, output_format, response_format, _, _] = words(&fields)?;
+    let [quality, _, output_format, response_format, ..] = words(&fields)?;
     fields.integer("output_compression", &(0..=100))?;
     let stream = fields.boolean("stream")?;
+    if stream && made_from == ImageUse::Variation {
+        let message = "Invalid 'stream': variations cannot be streamed.";
+        return Err(Invalid { code: "unsupported_value", message: message.to_owned() });
+    }
     let partial_images = fields.integer("partial_images", &(0..=MAX_PARTIAL_IMAGES))?;
     fields.kinds(&[("user", Kind::String)])?;
     let routing = fields.routing(&model)?;
@@ -108,6 +156,7 @@ pub fn parse_images(bytes: Bytes, limits: &RequestLimits) -> Result<ImagesReques
         count.and_then(|count| u32::try_from(count).ok()).unwrap_or(otherwise)
     };
     Ok(ImagesRequest {
+        made_from,
         model,
         prompt: start..start + length,
         n: small(n, 1),
@@ -169,6 +218,26 @@ impl ImagesRequest {
     #[must_use]
     pub fn prompt_text(&self) -> Cow<'_, str> {
         View::new(self.prompt()).string().unwrap_or_default()
+    }
+
+    /// The fields of a form that servers of OpenAI's dialect take, for so many images.
+    #[must_use]
+    pub fn form_fields(&self, images: usize) -> Vec<(String, String)> {
+        let mut fields = Vec::new();
+        if !self.prompt().is_empty() {
+            fields.push(("prompt".to_owned(), self.prompt_text().into_owned()));
+        }
+        if self.body.get("n").is_some() || images > 1 {
+            fields.push(("n".to_owned(), images.to_string()));
+        }
+        let streamed = ["stream", "partial_images"].into_iter().filter(|_| self.stream);
+        for name in FORWARDED.into_iter().chain(streamed) {
+            if let Some(value) = self.body.view(name).filter(|value| value.kind() != Kind::Null) {
+                let text = value.string().unwrap_or(Cow::Borrowed(value.text()));
+                fields.push((name.to_owned(), text.into_owned()));
+            }
+        }
+        fields
     }
 
     /// Writes the members that providers of OpenAI's dialect take, for so many images.

@@ -33,6 +33,11 @@ impl Normaliser {
                     return;
                 }
             }
+            Event::Sound(piece) => {
+                if piece.is_empty() || !self.register(0) {
+                    return;
+                }
+            }
             Event::ToolStart { choice, .. }
             | Event::CustomStart { choice, .. }
             | Event::ToolArgs { choice, .. }

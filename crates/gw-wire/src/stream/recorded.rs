@@ -91,6 +91,7 @@ impl Normaliser {
             Event::Error(failure) => self.failure = Some(failure),
             Event::End => self.end_of_stream(),
             Event::Frame { .. }
+            | Event::Sound(_)
             | Event::Text { .. }
             | Event::Reasoning { .. }
             | Event::Refusal { .. }

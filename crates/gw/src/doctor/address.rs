@@ -92,8 +92,13 @@ async fn is_gateway(address: SocketAddr, cert: Option<&Path>) -> Option<bool> {
     let url = format!("{scheme}://{}", SocketAddr::new(ip, address.port()));
     let client = Client::new(&url, true, cert).ok()?;
     let timeouts = Timeouts { connect: TIMEOUT, first_token: TIMEOUT, idle: TIMEOUT, total: TIMEOUT };
-    let call =
-        HttpCall { method: Method::GET, path: "/".to_owned(), headers: HeaderMap::new(), body: Bytes::new() };
+    let call = HttpCall {
+        method: Method::GET,
+        path: "/".to_owned(),
+        headers: HeaderMap::new(),
+        body: Bytes::new(),
+        upload: None,
+    };
     let answer = client.send(call, &timeouts).await.ok()?;
     let body = answer.body.collect(MAX_ANSWER_BYTES, TIMEOUT, Instant::now() + TIMEOUT).await.ok()?;
     let body: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();

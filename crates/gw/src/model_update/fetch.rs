@@ -64,7 +64,8 @@ async fn of_address(url: &str, rest: &str, limit: usize) -> Result<Bytes, FetchE
         Timeouts { connect: Duration::from_secs(10), first_token: TIMEOUT, idle: TIMEOUT, total: TIMEOUT };
     let unreachable = |failure| FetchError::Unreachable { url: url.to_owned(), failure: Box::new(failure) };
     let path = format!("/{path}");
-    let call = HttpCall { method: Method::GET, path, headers: HeaderMap::new(), body: Bytes::new() };
+    let call =
+        HttpCall { method: Method::GET, path, headers: HeaderMap::new(), body: Bytes::new(), upload: None };
     let answer = client.send(call, &timeouts).await.map_err(unreachable)?;
     if answer.status != 200 {
         return Err(FetchError::Status { url: url.to_owned(), status: answer.status });

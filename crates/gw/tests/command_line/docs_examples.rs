@@ -258,7 +258,7 @@ async fn the_examples_of_docs_work_without_a_key() {
         run_page("docs/quickstart.md", "demo").await >= 4,
         "a call, the cache, a fallback and the reports"
     );
-    assert_eq!(run_page("docs/api.md", "demo").await, 3, "a ranking, a moderation and an image");
+    assert_eq!(run_page("docs/api.md", "demo").await, 4, "a ranking, a moderation, an image and speech");
     for page in pages().iter().filter(|page| *page != "README.md") {
         assert_eq!(run_page(page, "local").await, 0, "{page}: no test runs such an example");
         if !["docs/quickstart.md", "docs/api.md"].contains(&page.as_str()) {

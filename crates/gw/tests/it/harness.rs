@@ -3,8 +3,10 @@
 //! `world().await` gives the default one; `Setup { … }.start().await` one with other settings. Models:
 //! `acme/fast` (chat, everything, priced), `beta/fast` (same bare name), `acme/plain` (text only), `beta/spare`
 //! (a small fallback), `acme/unpriced`, `acme/embed` and `beta/embed-fixed` (embeddings), `acme/rerank`, `acme/moderation`,
-//! `acme/paint` (images), and those of `demo`.
+//! `acme/paint` (images), `acme/speak` (speech), `acme/hear` (transcripts), and those of `demo`.
 
+#[path = "harness/forms.rs"]
+pub(crate) mod forms;
 #[path = "harness/management.rs"]
 pub(crate) mod management;
 

@@ -13,7 +13,7 @@ use gw_wire::event::{COMPLETED_IMAGE, Event};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::operation::PlainOperation;
 use gw_wire::reply::Finish;
-use gw_wire::request::images::{ImagesReply, ImagesRequest};
+use gw_wire::request::images::{ImageUse, ImagesReply, ImagesRequest};
 use gw_wire::usage::{BYTES_PER_TOKEN, ImageQuality, ImageSize, Units, Usage};
 
 use crate::catalog::Model;
@@ -120,10 +120,13 @@ impl OneShot for ImagesRequest {
     }
 
     fn form(&self) -> Option<Arc<dyn AnswerForm>> {
-        self.stream.then(|| Arc::new(ImagesForm) as Arc<dyn AnswerForm>)
+        self.stream.then(|| {
+            let is_edit = self.made_from == ImageUse::Edit;
+            Arc::new(ImagesForm { is_edit }) as Arc<dyn AnswerForm>
+        })
     }
 
-    fn decoder(&self, provider: &Provider) -> Option<Box<dyn StreamDecoder>> {
+    fn decoder(&self, provider: &Provider, _: &str) -> Option<Box<dyn StreamDecoder>> {
         of(provider).ok().map(|images| images.stream(self))
     }
 
@@ -165,7 +168,7 @@ impl OneShot for ImagesRequest {
     }
 }
 
-fn of(provider: &Provider) -> Result<&dyn Images, Failure> {
+pub(super) fn of(provider: &Provider) -> Result<&dyn Images, Failure> {
     provider.surfaces().images.as_deref().ok_or_else(no_images)
 }
 

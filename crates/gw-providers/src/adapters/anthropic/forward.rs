@@ -95,6 +95,7 @@ pub(super) fn encode(request: &ChatRequest, client: &ClientRequest, target: &Tar
     }
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    let call = HttpCall { method: Method::POST, path: "/v1/messages".to_owned(), headers, body };
+    let call =
+        HttpCall { method: Method::POST, path: "/v1/messages".to_owned(), headers, body, upload: None };
     Some(Encoded { call, reading: Reading::default(), warnings })
 }

@@ -106,7 +106,7 @@ impl TokenSource for EntraTokens {
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         let body = Bytes::copy_from_slice(self.form.expose_secret().as_bytes());
-        let call = HttpCall { method: Method::POST, path: self.path.clone(), headers, body };
+        let call = HttpCall { method: Method::POST, path: self.path.clone(), headers, body, upload: None };
         let deadline = Instant::now() + CLOCKS.total;
         let response = self.client.send(call, &CLOCKS).await?;
         let status = response.status;

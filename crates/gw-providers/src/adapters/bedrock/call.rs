@@ -18,7 +18,13 @@ pub(super) fn post(model: &str, operation: &str, body: Vec<u8>) -> HttpCall {
     let mut headers = HeaderMap::with_capacity(8);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(ACCEPT, HeaderValue::from_static(accept));
-    HttpCall { method: Method::POST, path: path(model, operation), headers, body: Bytes::from(body) }
+    HttpCall {
+        method: Method::POST,
+        path: path(model, operation),
+        headers,
+        body: Bytes::from(body),
+        upload: None,
+    }
 }
 
 /// Returns the path of an operation of a model.

@@ -15,9 +15,13 @@ use crate::adapter::{HttpCall, StreamDecoder, Target};
 use crate::adapters::counts::count;
 use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::http_call::{JSON, post_json, post_streamable};
+use crate::multipart::{FormFile, Multipart};
 use crate::surfaces::Images;
 
-/// The images of a provider at `/images/generations`.
+/// The field of a form with an image.
+const IMAGE: &str = "image";
+
+/// The images of a provider at `/images/generations`, `/images/edits` and `/images/variations`.
 #[derive(Debug)]
 pub(in crate::adapters) struct OpenAiImageGeneration;
 
@@ -29,6 +33,21 @@ impl Images for OpenAiImageGeneration {
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
         Ok(call("/images/generations".to_owned(), Some(target.upstream_model), request, images))
+    }
+
+    fn takes_images(&self) -> bool {
+        true
+    }
+
+    fn encode_form(
+        &self,
+        request: &ImagesRequest,
+        images: usize,
+        files: &[FormFile],
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        let path = format!("/{}", request.made_from.path());
+        Ok(form_call(path, Some(target.upstream_model), request, images, files))
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ImagesReply<'a>, Failure> {
@@ -55,6 +74,25 @@ pub(in crate::adapters) fn call(
     request.write_members(&mut body, images);
     body.finish();
     if request.stream { post_streamable(path, out, true) } else { post_json(path, out, JSON) }
+}
+
+/// The call for so many images that are made from these files. None: the URL names the model.
+pub(in crate::adapters) fn form_call(
+    path: String,
+    model: Option<&str>,
+    request: &ImagesRequest,
+    images: usize,
+    files: &[FormFile],
+) -> HttpCall {
+    let model = model.map(|model| ("model".to_owned(), model.to_owned()));
+    let form = Multipart::of_fields(model.into_iter().chain(request.form_fields(images)));
+    let has_several = files.iter().filter(|file| file.field == IMAGE).count() > 1;
+    let form = files.iter().fold(form, |form, file| {
+        let field =
+            if has_several && file.field == IMAGE { "image[]".to_owned() } else { file.field.clone() };
+        form.with_file(FormFile { field, ..file.clone() })
+    });
+    form.into_call(path, if request.stream { "text/event-stream" } else { JSON })
 }
 
 /// Reads an answer.

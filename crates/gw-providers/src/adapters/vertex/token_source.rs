@@ -283,7 +283,13 @@ impl TokenEndpoint {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/x-www-form-urlencoded"));
         headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        let call = HttpCall { method: Method::POST, path: self.path.clone(), headers, body: form.into() };
+        let call = HttpCall {
+            method: Method::POST,
+            path: self.path.clone(),
+            headers,
+            body: form.into(),
+            upload: None,
+        };
         let response = self.client.send(call, &TIMEOUTS).await?;
         let status = response.status;
         let body = response

@@ -90,6 +90,7 @@ async fn a_key_in_x_api_key_is_a_key_on_every_endpoint() {
         ("/v1/rerank", json!({ "model": "acme/rerank", "query": "q", "documents": ["x"] })),
         ("/v1/moderations", json!({ "model": "acme/moderation", "input": "x" })),
         ("/v1/images/generations", json!({ "model": "acme/paint", "prompt": "x" })),
+        ("/v1/audio/speech", json!({ "model": "acme/speak", "input": "x", "voice": "v" })),
         ("/v1beta/models/acme/fast:generateContent", json!({ "contents": [{ "parts": [{ "text": "x" }] }] })),
     ] {
         client.post_json(path, &body).await.ok();

@@ -59,6 +59,7 @@ async fn mixed(world: &World, admin: &Client) -> Vec<String> {
         ("/v1/rerank", json!({ "model": "acme/rerank", "query": "q", "documents": ["x"] })),
         ("/v1/moderations", json!({ "model": "acme/moderation", "input": "x" })),
         ("/v1/images/generations", json!({ "model": "acme/paint", "prompt": "x" })),
+        ("/v1/audio/speech", json!({ "model": "acme/speak", "input": "x", "voice": "v" })),
         ("/v1beta/models/acme/fast:generateContent", json!({ "contents": [{ "parts": [{ "text": "x" }] }] })),
         ("/v1beta/models/acme/embed:embedContent", json!({ "content": { "parts": [{ "text": "x" }] } })),
         ("/v1/completions", json!({ "model": "acme/fast", "prompt": "Hello" })),

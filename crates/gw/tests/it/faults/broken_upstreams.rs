@@ -130,9 +130,11 @@ async fn u10_successes_that_are_not_answers() {
         ("/v1/score", "acme/rerank"),
         ("/v1/moderations", "acme/moderation"),
         ("/v1/images/generations", "acme/paint"),
+        ("/v1/audio/speech", "acme/speak"),
     ] {
         world.upstream.enqueue(Answer::full(200, &[], "{}"));
-        let body = json!({ "model": model, "prompt": "x", "input": "x", "query": "x", "documents": ["x"], "text_1": "x", "text_2": "x" });
+        let body = json!({ "model": model, "prompt": "x", "input": "x", "query": "x", "documents": ["x"], "text_1": "x", "text_2": "x",
+            "voice": "v" });
         let answer = world.client.post_json(path, &body).await;
         assert_error(path, &answer, 502, "upstream_error", "upstream_invalid_response");
     }

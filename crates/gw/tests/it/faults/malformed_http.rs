@@ -311,6 +311,7 @@ async fn c20_unknown_methods_routes_and_types_have_the_error_shape_everywhere() 
         "/v1/rerank",
         "/v1/moderations",
         "/v1/images/generations",
+        "/v1/audio/speech",
         "/v1/models",
         "/v1/models/acme/fast",
         "/v1/models/compare?models=fast,plain",
@@ -344,6 +345,7 @@ async fn c20_unknown_methods_routes_and_types_have_the_error_shape_everywhere() 
         "/rerank",
         "/v1/moderations",
         "/v1/images/generations",
+        "/v1/audio/speech",
     ] {
         let answer = world.client.send("POST", path, Some("text/xml"), Some(b"<x/>")).await;
         assert_error(path, &answer, 415, "invalid_request_error", "unsupported_media_type");

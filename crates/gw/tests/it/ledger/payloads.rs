@@ -96,6 +96,8 @@ async fn k05_prompts_and_answers_are_stored_nowhere_unless_switched_on() {
     ids.push(id_of(&world.client.post_json("/v1/moderations", &judged).await.ok()));
     let drawn = json!({ "model": "acme/paint", "prompt": PROMPT });
     ids.push(id_of(&world.client.post_json("/v1/images/generations", &drawn).await.ok()));
+    let spoken = json!({ "model": "acme/speak", "input": PROMPT, "voice": "v" });
+    ids.push(id_of(&world.client.post_json("/v1/audio/speech", &spoken).await.ok()));
     let contents = json!({ "contents": [{ "parts": [{ "text": PROMPT }] }] });
     let gemini = "/v1beta/models/acme/fast:generateContent";
     ids.push(id_of(&world.client.post_json(gemini, &contents).await.ok()));

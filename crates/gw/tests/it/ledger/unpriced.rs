@@ -17,6 +17,7 @@ async fn start() -> World {
         "[[models]]\nid = \"acme/unpriced-embed\"\ncategory = [\"embedding\"]\n\
          [[models]]\nid = \"acme/unpriced-rerank\"\ncategory = [\"rerank\"]\n\
          [[models]]\nid = \"acme/unpriced-moderation\"\ncategory = [\"moderation\"]\n\
+         [[models]]\nid = \"acme/unpriced-speak\"\ncategory = [\"speech\"]\n\
          [[models]]\nid = \"acme/unpriced-paint\"\ncategory = [\"image\"]\n\
          [[keys]]\nname = \"strict\"\nkey = \"{STRICT}\"\nbudget_usd = 5.0\nunpriced = \"refuse\"\n\
          [[keys]]\nname = \"open\"\nkey = \"sk-test-open-budget\"\nbudget_usd = 5.0\nunpriced = \"allow\"\n"
@@ -125,6 +126,7 @@ async fn a_budget_that_refuses_unpriced_requests_names_the_model_and_sends_nothi
         ("/v1/score", json!({"model": "acme/unpriced-rerank", "text_1": "q", "text_2": "Hi"})),
         ("/v1/moderations", json!({"model": "acme/unpriced-moderation", "input": "Hi"})),
         ("/v1/images/generations", json!({"model": "acme/unpriced-paint", "prompt": "Hi"})),
+        ("/v1/audio/speech", json!({"model": "acme/unpriced-speak", "input": "Hi", "voice": "v"})),
         ("/v1/rerank", json!({"model": "acme/unpriced-rerank", "query": "q", "documents": ["Hi"]})),
     ] {
         let refused = strict.post_json(path, &body).await;

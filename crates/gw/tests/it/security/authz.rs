@@ -12,7 +12,7 @@ use crate::identity::roles;
 
 /// A URL of each route, and the status of each of its methods for a caller with the rights, in the order of the route's
 /// own list (without OPTIONS). The body is an empty object. A new route without a row fails the test.
-pub(super) const URLS: [(&str, &str, &[u16]); 69] = [
+pub(super) const URLS: [(&str, &str, &[u16]); 74] = [
     ("/v1/completions", "/v1/completions", &[400]),
     ("/v1/chat/completions", "/v1/chat/completions", &[400]),
     ("/v1/embeddings", "/v1/embeddings", &[400]),
@@ -20,6 +20,11 @@ pub(super) const URLS: [(&str, &str, &[u16]); 69] = [
     ("/v1/score", "/v1/score", &[400]),
     ("/v1/moderations", "/v1/moderations", &[400]),
     ("/v1/images/generations", "/v1/images/generations", &[400]),
+    ("/v1/images/edits", "/v1/images/edits", &[415]),
+    ("/v1/images/variations", "/v1/images/variations", &[415]),
+    ("/v1/audio/speech", "/v1/audio/speech", &[400]),
+    ("/v1/audio/transcriptions", "/v1/audio/transcriptions", &[415]),
+    ("/v1/audio/translations", "/v1/audio/translations", &[415]),
     ("/v1beta/models/{id}:generateContent", "/v1beta/models/acme/fast:generateContent", &[400]),
     ("/v1beta/models/{id}:streamGenerateContent", "/v1/models/acme/fast:streamGenerateContent", &[400]),
     ("/v1beta/models/{id}:countTokens", "/v1beta/models/acme/fast:countTokens", &[400]),
@@ -87,7 +92,7 @@ pub(super) const URLS: [(&str, &str, &[u16]); 69] = [
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"];
 
 /// The URLs that cost money, which a viewer may not use.
-const GENERATION: [&str; 18] = [
+const GENERATION: [&str; 23] = [
     "/v1/chat/completions",
     "/v1/completions",
     "/v1/embeddings",
@@ -95,6 +100,11 @@ const GENERATION: [&str; 18] = [
     "/v1/score",
     "/v1/moderations",
     "/v1/images/generations",
+    "/v1/images/edits",
+    "/v1/images/variations",
+    "/v1/audio/speech",
+    "/v1/audio/transcriptions",
+    "/v1/audio/translations",
     "/v1beta/models/{id}:generateContent",
     "/v1beta/models/{id}:streamGenerateContent",
     "/v1beta/models/{id}:countTokens",

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::harness::{ADMIN, Differences, KEY, World, world};
 
 /// The method and the URL of each endpoint of the API, and of paths below /v1 that lead nowhere.
-const URLS: [(&str, &str); 21] = [
+const URLS: [(&str, &str); 26] = [
     ("POST", "/v1/chat/completions"),
     ("POST", "/v1/completions"),
     ("POST", "/v1/embeddings"),
@@ -15,6 +15,11 @@ const URLS: [(&str, &str); 21] = [
     ("POST", "/v1/score"),
     ("POST", "/v1/moderations"),
     ("POST", "/v1/images/generations"),
+    ("POST", "/v1/images/edits"),
+    ("POST", "/v1/images/variations"),
+    ("POST", "/v1/audio/speech"),
+    ("POST", "/v1/audio/transcriptions"),
+    ("POST", "/v1/audio/translations"),
     ("GET", "/v1/models"),
     ("GET", "/v1/models/acme/fast"),
     ("GET", "/v1/models/compare?models=acme/fast,beta/fast"),

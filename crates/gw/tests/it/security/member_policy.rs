@@ -102,7 +102,7 @@ async fn c28_hints_to_other_gateways_are_left_out_with_a_warning_by_every_provid
     }
 }
 
-fn bodies(model: &str, embed: &str, more: &Value) -> [(&'static str, Value); 6] {
+fn bodies(model: &str, embed: &str, more: &Value) -> [(&'static str, Value); 7] {
     [
         (CHAT, with(chat(model), more.clone())),
         ("/v1/completions", with(json!({ "model": model, "prompt": "x" }), more.clone())),
@@ -113,6 +113,10 @@ fn bodies(model: &str, embed: &str, more: &Value) -> [(&'static str, Value); 6] 
         ),
         ("/v1/moderations", with(json!({ "model": "acme/moderation", "input": "x" }), more.clone())),
         ("/v1/images/generations", with(json!({ "model": "acme/paint", "prompt": "x" }), more.clone())),
+        (
+            "/v1/audio/speech",
+            with(json!({ "model": "acme/speak", "input": "x", "voice": "v" }), more.clone()),
+        ),
     ]
 }
 
@@ -234,7 +238,8 @@ async fn c28_a_dearer_mode_of_reasoning_is_dropped_and_the_effort_stays() {
     ] {
         for (path, body) in bodies("acme/fast", "acme/embed", &json!({ name: reasoning })) {
             let answer = world.client.post_json(path, &body).await.ok();
-            if ["/v1/rerank", "/v1/moderations", "/v1/images/generations"].contains(&path) {
+            if ["/v1/rerank", "/v1/moderations", "/v1/images/generations", "/v1/audio/speech"].contains(&path)
+            {
                 assert_eq!(world.upstream.last().json().get(name), None, "{path} forwards no other member");
                 continue;
             }

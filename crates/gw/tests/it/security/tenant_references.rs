@@ -194,6 +194,7 @@ async fn c27_text_completions_embeddings_and_rankings_refer_to_nothing_stored() 
         ("/v1/rerank", json!({ "model": "acme/rerank", "query": "q", "documents": ["x"] })),
         ("/v1/moderations", json!({ "model": "acme/moderation", "input": "x" })),
         ("/v1/images/generations", json!({ "model": "acme/paint", "prompt": "x" })),
+        ("/v1/audio/speech", json!({ "model": "acme/speak", "input": "x", "voice": "v" })),
     ] {
         for more in [
             json!({ "files": [{ "file_id": "file-1" }] }),

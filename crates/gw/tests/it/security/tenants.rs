@@ -38,6 +38,7 @@ async fn traffic(world: &World, a: &Client) -> Vec<String> {
         ),
         ("/v1/moderations", json!({ "model": "acme/moderation", "input": CANARY, "user": CANARY })),
         ("/v1/images/generations", json!({ "model": "acme/paint", "prompt": CANARY, "user": CANARY })),
+        ("/v1/audio/speech", json!({ "model": "acme/speak", "input": CANARY, "voice": "v", "user": CANARY })),
         ("/v1/score", json!({ "model": "acme/rerank", "text_1": CANARY, "text_2": CANARY, "user": CANARY })),
         (
             "/v1/rerank",
@@ -48,7 +49,8 @@ async fn traffic(world: &World, a: &Client) -> Vec<String> {
         let id = answer.header("x-request-id").expect("an id").to_owned();
         logged(&world.client.with_key(ADMIN), &id).await;
         ids.push(id);
-        if body["stream"] != true {
+        let is_json = answer.header("content-type") == Some("application/json");
+        if body["stream"] != true && is_json {
             ids.extend(answer.json()["id"].as_str().map(str::to_owned));
         }
     }

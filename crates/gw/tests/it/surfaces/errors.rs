@@ -114,13 +114,14 @@ async fn two_different_keys_are_refused_on_both_surfaces() {
 type BodyOf = fn(&str) -> Value;
 
 /// The surfaces that call an upstream, each with a request of a model.
-const CALLS: [(&str, BodyOf); 17] = [
+const CALLS: [(&str, BodyOf); 18] = [
     ("/v1/chat/completions", chat),
     ("/v1/completions", |model| json!({"model": model, "prompt": "Hello"})),
     ("/v1/embeddings", |model| json!({"model": model, "input": "Hello"})),
     ("/v1/score", |model| json!({"model": model, "text_1": "q", "text_2": "a"})),
     ("/v1/moderations", |model| json!({"model": model, "input": "Hello"})),
     ("/v1/images/generations", |model| json!({"model": model, "prompt": "Hello"})),
+    ("/v1/audio/speech", |model| json!({"model": model, "input": "Hello", "voice": "v"})),
     ("/v1/rerank", |model| json!({"model": model, "query": "q", "documents": ["a", "b"]})),
     ("/v1beta/models/{id}:generateContent", |_| json!({"contents": [{"parts": [{"text": "Hello"}]}]})),
     ("/v1beta/models/{id}:streamGenerateContent", |_| json!({"contents": [{"parts": [{"text": "Hello"}]}]})),
@@ -152,6 +153,7 @@ async fn every_error_on_every_surface_tells_whether_a_retry_helps() {
             "/v1/rerank" | "/v1/score" => "acme/rerank",
             "/v1/moderations" => "acme/moderation",
             "/v1/images/generations" => "acme/paint",
+            "/v1/audio/speech" => "acme/speak",
             _ => "acme/fast",
         };
         let (path, unknown) = (&*pattern.replace("{id}", model), &*pattern.replace("{id}", "acme/none"));

@@ -35,6 +35,10 @@ fn images(_: &str) -> Value {
     json!({"model": "acme/paint", "prompt": "Hello"})
 }
 
+fn speech(_: &str) -> Value {
+    json!({"model": "acme/speak", "input": "Hello", "voice": "v"})
+}
+
 fn contents(_: &str) -> Value {
     json!({"contents": [{"parts": [{"text": "Hello"}]}]})
 }
@@ -47,7 +51,7 @@ fn embed_batch(_: &str) -> Value {
     json!({"requests": [{"content": {"parts": [{"text": "Hello"}]}}]})
 }
 
-const SURFACES: [Surface; 17] = [
+const SURFACES: [Surface; 18] = [
     Surface { path: "/v1/chat/completions", request: chat },
     Surface {
         path: "/v1/completions",
@@ -58,6 +62,7 @@ const SURFACES: [Surface; 17] = [
     Surface { path: "/v1/score", request: score },
     Surface { path: "/v1/moderations", request: moderation },
     Surface { path: "/v1/images/generations", request: images },
+    Surface { path: "/v1/audio/speech", request: speech },
     Surface { path: "/v1beta/models/acme/fast:generateContent", request: contents },
     Surface { path: "/v1beta/models/acme/fast:streamGenerateContent?alt=sse", request: contents },
     Surface { path: "/v1beta/models/acme/fast:countTokens", request: contents },

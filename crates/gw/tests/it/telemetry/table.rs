@@ -71,7 +71,7 @@ const fn rare(
 }
 
 #[rustfmt::skip]
-pub(super) const METRICS: [Metric; 77] = [
+pub(super) const METRICS: [Metric; 78] = [
     rare(Traffic, "gateway_budget_left_usd", Gauge, "", &["kind", "name"], "USD that a key of the configuration or a team has left of its budget in the current period"),
     metric(Traffic, "gateway_calls", Counter, "", &["operation", "code"], "Generation calls by operation and outcome"),
     metric(Traffic, "gateway_first_token_seconds", Histogram, "seconds", &["provider", "model"], "From the request's acceptance to the first content of a stream"),
@@ -111,6 +111,7 @@ pub(super) const METRICS: [Metric; 77] = [
     metric(Load, "gateway_panics", Counter, "", &[], "Panics while a request was answered; each is a bug"),
     metric(Load, "gateway_refused_connections", Counter, "", &[], "Connections that were refused at once: too many, too many of one address, or no header of the PROXY protocol"),
     metric(Load, "gateway_request_body_bytes", Gauge, "", &[], "Bytes of request bodies over 64 KiB that are held"),
+    metric(Load, "gateway_upload_disk_bytes", Gauge, "", &[], "Bytes of uploads that are held on the disk"),
     metric(Load, "gateway_shed_requests", Counter, "", &[], "Generation requests refused with 503 because the gateway was overloaded"),
     metric(Load, "gateway_stored_response_read_bytes", Gauge, "", &[], "Bytes held to read stored responses: opened copies, readers, and conversations that requests continue"),
     metric(Load, "gateway_stream_event_bytes", Gauge, "", &[], "Bytes of stream events over 64 KiB that wait for their clients"),

@@ -50,6 +50,7 @@ fn an_unsignable_request_is_a_failure() {
         path: "/".to_owned(),
         headers: HeaderMap::new(),
         body: bytes::Bytes::new(),
+        upload: None,
     };
     let credentials = Credentials::new("a", "b", None, None, "test");
     let failure = sign_at(&mut call, "http://[", "x", credentials, SystemTime::now()).unwrap_err();

@@ -23,6 +23,7 @@ fn call() -> HttpCall {
         path: "/x".to_owned(),
         headers: HeaderMap::new(),
         body: bytes::Bytes::new(),
+        upload: None,
     }
 }
 

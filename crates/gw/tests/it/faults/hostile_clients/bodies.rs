@@ -315,6 +315,11 @@ async fn c12_numbers_of_every_kind() {
         ("/v1/moderations", r#"{"model":"acme/moderation","input":[1e999]}"#, "invalid_type"),
         ("/v1/images/generations", r#"{"model":"acme/paint","prompt":"x","n":1e999}"#, "invalid_type"),
         (
+            "/v1/audio/speech",
+            r#"{"model":"acme/speak","input":"x","voice":"v","speed":1e999}"#,
+            "decimal_above_max_value",
+        ),
+        (
             "/v1beta/models/acme/fast:generateContent",
             r#"{"contents":[{"parts":[{"text":"x"}]}],"generationConfig":{"temperature":1e999}}"#,
             "decimal_above_max_value",

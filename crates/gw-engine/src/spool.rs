@@ -1,0 +1,349 @@
+//! A file of a client on its way to an upstream. Its beginning stays in memory, the rest goes to a file of the disk that has no name and
+//! that the system deletes when the request ends. It can be read several times, also while it is written.
+
+use std::fs::File;
+use std::future::Future;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll, Waker, ready};
+
+use bytes::{Bytes, BytesMut};
+use gw_providers::client::{TornUpload, UploadSource};
+use gw_providers::multipart::FileSource;
+use parking_lot::Mutex;
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::error::{Error, Kind, Result};
+use crate::shared_pool::PoolHolding;
+
+/// The bytes that stay in memory.
+const MEMORY_BYTES: usize = 64 << 10;
+/// The most bytes of one read.
+const PIECE_BYTES: u64 = 128 << 10;
+/// The most bytes that are read for the duration of a recording.
+const MOST_MEASURED_BYTES: u64 = 64 << 20;
+
+/// A file of a client.
+#[derive(Debug, Default)]
+pub struct Spool {
+    state: Mutex<SpoolState>,
+    disk: OnceLock<Arc<File>>,
+}
+
+#[derive(Debug, Default)]
+struct SpoolState {
+    memory: BytesMut,
+    /// All bytes so far.
+    written: u64,
+    end: End,
+    readers: Vec<Waker>,
+    /// The room of a complete file on the disk.
+    room: Option<PoolHolding>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum End {
+    #[default]
+    Open,
+    Complete,
+    Torn,
+}
+
+/// Writes a file. Dropped before [`SpoolWriter::finish`], it tears the file.
+#[derive(Debug)]
+pub struct SpoolWriter {
+    spool: Arc<Spool>,
+    directory: PathBuf,
+    /// Its room on the disk.
+    room: PoolHolding,
+    is_finished: bool,
+}
+
+impl SpoolWriter {
+    /// An empty file. What memory does not hold goes to a file of this directory.
+    #[must_use]
+    pub fn new(directory: PathBuf, room: PoolHolding) -> Self {
+        Self { spool: Arc::default(), directory, room, is_finished: false }
+    }
+
+    /// The file.
+    #[must_use]
+    pub fn spool(&self) -> Arc<Spool> {
+        Arc::clone(&self.spool)
+    }
+
+    /// Appends a piece.
+    ///
+    /// # Errors
+    /// The disk has no room for it.
+    pub async fn write(&mut self, mut piece: Bytes) -> Result<()> {
+        let written = self.spool.state.lock().written;
+        let room = (MEMORY_BYTES as u64).saturating_sub(written);
+        let head = piece.split_to(usize::try_from(room).unwrap_or(MEMORY_BYTES).min(piece.len()));
+        let rest = piece.len() as u64;
+        if rest > 0 {
+            let at = (written + head.len() as u64).saturating_sub(MEMORY_BYTES as u64);
+            self.room.set(at + rest).map_err(|refusal| {
+                refusal.error(
+                    "The gateway is holding as many uploads of this key as its share allows.",
+                    "The gateway is holding as many uploads as it can.",
+                )
+            })?;
+            self.write_to_disk(piece, at).await.map_err(|fault| {
+                tracing::error!(%fault, "an upload cannot be written to the disk");
+                Error::new(Kind::NoAvailableProvider, "The gateway has no room for the upload.")
+            })?;
+        }
+        let mut state = self.spool.state.lock();
+        state.memory.extend_from_slice(&head);
+        state.written = written + head.len() as u64 + rest;
+        state.wake();
+        Ok(())
+    }
+
+    async fn write_to_disk(&self, piece: Bytes, at: u64) -> io::Result<()> {
+        let disk = match self.spool.disk.get() {
+            Some(disk) => Arc::clone(disk),
+            None => {
+                let directory = self.directory.clone();
+                let made = spawn_blocking(move || tempfile::tempfile_in(directory)).await??;
+                Arc::clone(self.spool.disk.get_or_init(|| Arc::new(made)))
+            }
+        };
+        spawn_blocking(move || disk.write_all_at(&piece, at)).await?
+    }
+
+    /// The file is complete.
+    pub fn finish(mut self) {
+        self.is_finished = true;
+        let room = self.room.take();
+        let mut state = self.spool.state.lock();
+        state.end = End::Complete;
+        state.room = Some(room);
+        state.wake();
+    }
+}
+
+impl Drop for SpoolWriter {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let mut state = self.spool.state.lock();
+            state.end = End::Torn;
+            state.wake();
+        }
+    }
+}
+
+impl SpoolState {
+    fn wake(&mut self) {
+        self.readers.drain(..).for_each(Waker::wake);
+    }
+}
+
+impl Spool {
+    /// The bytes so far.
+    #[must_use]
+    pub fn written(&self) -> u64 {
+        self.state.lock().written
+    }
+
+    /// The duration in millionths of a second that the file itself tells. None: it is no sound file that is known. `name` may tell the
+    /// format. Reads the disk, so it runs where waiting is no harm.
+    fn duration(self: &Arc<Self>, name: &str) -> Option<u64> {
+        use lofty::config::ParseOptions;
+        use lofty::file::{AudioFile, FileType};
+        use lofty::probe::Probe;
+
+        let mut options = ParseOptions::new();
+        options.read_tags(false).read_cover_art(false);
+        let reader = || Cursor { spool: Arc::clone(self), at: 0, left: MOST_MEASURED_BYTES };
+        let probe = Probe::new(io::BufReader::new(reader())).options(options).guess_file_type().ok()?;
+        let probe = match probe.file_type() {
+            Some(_) => probe,
+            None => probe.set_file_type(FileType::from_ext(name.rsplit('.').next()?)?),
+        };
+        let duration = probe.read().ok()?.properties().duration();
+        u64::try_from(duration.as_micros()).ok().filter(|micros| *micros > 0)
+    }
+
+    /// As [`Spool::duration`], on a thread that may wait.
+    pub async fn measure(self: Arc<Self>, name: String) -> Option<u64> {
+        spawn_blocking(move || self.duration(&name)).await.ok().flatten()
+    }
+
+    /// The bytes at a place, at most so many; empty at the end. The place is one that was written.
+    fn read_at(&self, at: u64, most: u64) -> io::Result<Bytes> {
+        let disk_at = {
+            let state = self.state.lock();
+            let length = most.min(state.written.saturating_sub(at));
+            let in_memory = usize::try_from(at).ok().and_then(|at| state.memory.get(at..));
+            if let Some(rest) = in_memory.filter(|rest| !rest.is_empty()) {
+                let end = usize::try_from(length).unwrap_or(rest.len()).min(rest.len());
+                return Ok(Bytes::copy_from_slice(rest.get(..end).unwrap_or_default()));
+            }
+            (at.saturating_sub(state.memory.len() as u64), length)
+        };
+        let (from, length) = disk_at;
+        let Some(disk) = self.disk.get().filter(|_| length > 0) else { return Ok(Bytes::new()) };
+        let mut piece = vec![0; usize::try_from(length).map_err(io::Error::other)?];
+        disk.read_exact_at(&mut piece, from)?;
+        Ok(piece.into())
+    }
+}
+
+/// The file of a form, as uploads read it.
+#[derive(Clone, Debug)]
+pub struct SpooledFile(pub Arc<Spool>);
+
+impl FileSource for SpooledFile {
+    fn open(&self) -> Box<dyn UploadSource> {
+        Box::new(SpoolReader { spool: Arc::clone(&self.0), at: 0, reading: None })
+    }
+
+    fn length(&self) -> Option<u64> {
+        let state = self.0.state.lock();
+        (state.end == End::Complete).then_some(state.written)
+    }
+}
+
+/// Reads a file from its beginning, and waits for what is not written yet.
+struct SpoolReader {
+    spool: Arc<Spool>,
+    at: u64,
+    /// A read of the disk.
+    reading: Option<JoinHandle<io::Result<Bytes>>>,
+}
+
+impl UploadSource for SpoolReader {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<std::result::Result<Bytes, TornUpload>>> {
+        if self.reading.is_none() {
+            let mut state = self.spool.state.lock();
+            if self.at >= state.written {
+                return match state.end {
+                    End::Complete => Poll::Ready(None),
+                    End::Torn => Poll::Ready(Some(Err(TornUpload))),
+                    End::Open => {
+                        if !state.readers.iter().any(|reader| reader.will_wake(cx.waker())) {
+                            state.readers.push(cx.waker().clone());
+                        }
+                        Poll::Pending
+                    }
+                };
+            }
+            let is_in_memory = self.at < state.memory.len() as u64;
+            drop(state);
+            let (spool, at) = (Arc::clone(&self.spool), self.at);
+            if is_in_memory {
+                let piece = spool.read_at(at, PIECE_BYTES).map_err(|_| TornUpload)?;
+                self.at += piece.len() as u64;
+                return Poll::Ready(Some(Ok(piece)));
+            }
+            self.reading = Some(spawn_blocking(move || spool.read_at(at, PIECE_BYTES)));
+        }
+        let Some(reading) = &mut self.reading else { return Poll::Pending };
+        let read = ready!(Pin::new(reading).poll(cx));
+        self.reading = None;
+        Poll::Ready(Some(match read {
+            Ok(Ok(piece)) if !piece.is_empty() => {
+                self.at += piece.len() as u64;
+                Ok(piece)
+            }
+            _ => Err(TornUpload),
+        }))
+    }
+}
+
+/// Reads a complete file with seeks, and a bounded number of bytes.
+struct Cursor {
+    spool: Arc<Spool>,
+    at: u64,
+    left: u64,
+}
+
+impl Read for Cursor {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let piece = self.spool.read_at(self.at, (out.len() as u64).min(PIECE_BYTES))?;
+        self.left = self.left.checked_sub(piece.len() as u64).ok_or(io::ErrorKind::FileTooLarge)?;
+        if let Some(place) = out.get_mut(..piece.len()) {
+            place.copy_from_slice(&piece);
+        }
+        self.at += piece.len() as u64;
+        Ok(piece.len())
+    }
+}
+
+impl Seek for Cursor {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let sought = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.spool.written().checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
+        };
+        self.at = sought.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use super::*;
+    use crate::shared_pool::SharedPool;
+
+    fn writer() -> SpoolWriter {
+        let pool = SharedPool::new(1 << 30);
+        SpoolWriter::new(std::env::temp_dir(), pool.holding(&Arc::from("key")))
+    }
+
+    async fn read_all(file: &SpooledFile) -> std::result::Result<Vec<u8>, TornUpload> {
+        let (mut source, mut all) = (file.open(), Vec::new());
+        while let Some(piece) = poll_fn(|cx| source.poll_piece(cx)).await {
+            all.extend_from_slice(&piece?);
+        }
+        Ok(all)
+    }
+
+    #[tokio::test]
+    async fn a_file_is_read_while_it_is_written_and_again() {
+        let content: Vec<u8> = (0..=250).cycle().take(300_000).collect();
+        let mut writer = writer();
+        let file = SpooledFile(writer.spool());
+        let writing = async {
+            for piece in content.chunks(30_000) {
+                writer.write(Bytes::copy_from_slice(piece)).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+            writer.finish();
+        };
+        let (read, ()) = tokio::join!(read_all(&file), writing);
+        assert!(read.unwrap() == content);
+        assert!(read_all(&file).await.unwrap() == content);
+        assert_eq!(file.length(), Some(300_000));
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_is_dropped_tears_the_file() {
+        let mut writer = writer();
+        writer.write(Bytes::from_static(b"half")).await.unwrap();
+        let file = SpooledFile(writer.spool());
+        drop(writer);
+        assert_eq!(read_all(&file).await, Err(TornUpload));
+    }
+
+    #[tokio::test]
+    async fn a_wav_file_tells_its_duration_and_noise_tells_none() {
+        let mut wav = b"RIFF\xa4\x3e\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data\x80\x3e\x00\x00".to_vec();
+        wav.resize(44 + 16_000, 0);
+        for (content, duration) in [(wav, Some(1_000_000)), (vec![7; 9_000], None)] {
+            let mut writer = writer();
+            writer.write(content.into()).await.unwrap();
+            let spool = writer.spool();
+            writer.finish();
+            assert_eq!(spool.measure("a.bin".to_owned()).await, duration);
+        }
+    }
+}
