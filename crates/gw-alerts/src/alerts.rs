@@ -8,11 +8,13 @@ use gw_store::alerts::{AlertClaim, QueueResult, QueuedAlert};
 use gw_wire::calendar::unix_millis;
 use gw_wire::hex;
 use parking_lot::{Mutex, RwLock};
+use prometheus_client::registry::Registry;
 use sha2::{Digest, Sha256};
 use tokio::sync::Notify;
 
 use crate::destination::{AlertError, Destination};
 use crate::event::{BudgetSpending, EventData};
+use crate::metrics::{DeliveryMetrics, DeliveryOutcome};
 use crate::settings::AlertSettings;
 use crate::trigger::threshold;
 
@@ -47,6 +49,7 @@ impl PreparedAlerts {
 #[derive(Debug)]
 struct Shared {
     store: Store,
+    metrics: DeliveryMetrics,
     destinations: RwLock<Arc<[Arc<Destination>]>>,
     /// Claims that some process has made, with their ends.
     known: Mutex<HashSet<String>>,
@@ -57,10 +60,11 @@ struct Shared {
 impl Alerts {
     /// The alerts of a gateway that starts.
     #[must_use]
-    pub fn new(store: Store, first: PreparedAlerts) -> Self {
+    pub fn new(store: Store, first: PreparedAlerts, registry: &mut Registry) -> Self {
+        let metrics = DeliveryMetrics::register(registry);
         let destinations = RwLock::new(first.0);
         let (known, queued) = (Mutex::default(), Notify::new());
-        Self(Arc::new(Shared { store, destinations, known, queued }))
+        Self(Arc::new(Shared { store, metrics, destinations, known, queued }))
     }
 
     /// Replaces the alerts.
@@ -80,6 +84,10 @@ impl Alerts {
 
     pub(crate) fn store(&self) -> &Store {
         &self.0.store
+    }
+
+    pub(crate) fn count(&self, alert: &str, outcome: DeliveryOutcome) {
+        self.0.metrics.count(alert, outcome);
     }
 
     /// Waits until a message is queued.
@@ -157,6 +165,7 @@ impl Alerts {
             }
             Ok(QueueResult::Known) => self.remember(claim.claim),
             Ok(QueueResult::Full) => {
+                self.count(&message.alert, DeliveryOutcome::Full);
                 tracing::warn!(alert = message.alert, event, "too many messages of this alert wait");
             }
             Err(error) => tracing::warn!(alert = message.alert, event, %error, "an alert is not queued"),

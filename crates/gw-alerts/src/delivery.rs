@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::alerts::Alerts;
 use crate::destination::Destination;
+use crate::metrics::DeliveryOutcome;
 use crate::schedule::{LIFETIME, delay};
 
 /// The time between two looks at the queue.
@@ -82,6 +83,7 @@ async fn deliver_one(alerts: &Alerts, destination: &Destination) -> Result<bool>
     let alert = &*settings.name;
     if now.saturating_sub(message.created_at) > millis(LIFETIME) {
         tracing::warn!(alert, id = message.id, "an alert was not delivered for a day and is given up");
+        alerts.count(alert, DeliveryOutcome::GivenUp);
         store.remove_alert(&message.id).await?;
         return Ok(true);
     }
@@ -89,9 +91,11 @@ async fn deliver_one(alerts: &Alerts, destination: &Destination) -> Result<bool>
     match attempt.error {
         None => {
             tracing::info!(alert, id = message.id, "an alert is delivered");
+            alerts.count(alert, DeliveryOutcome::Delivered);
             store.remove_alert(&message.id).await?;
         }
         Some(error) => {
+            alerts.count(alert, DeliveryOutcome::Failed);
             tracing::warn!(
                 alert,
                 id = message.id,

@@ -67,8 +67,8 @@ impl BudgetSpending {
     /// Whether the spending has reached this fraction.
     pub(crate) fn has_reached(&self, threshold: i128) -> bool {
         let (spend, budget) = (self.spend.femtos(), self.budget.femtos());
-        spend.saturating_mul(MILLION) >= budget.saturating_mul(threshold)
-            || (self.is_refused && threshold == MILLION)
+        let is_spent = budget > 0 && spend.saturating_mul(MILLION) >= budget.saturating_mul(threshold);
+        is_spent || (self.is_refused && threshold == MILLION)
     }
 
     /// The members of `data`.

@@ -11,6 +11,7 @@ mod destination;
 mod event;
 mod looks;
 mod message;
+mod metrics;
 mod operators;
 mod schedule;
 pub mod settings;

@@ -9,7 +9,7 @@ pub(crate) const LIFETIME: Duration = Duration::from_secs(86_400);
 
 /// The time from an attempt to the next one. `attempts` is the number of attempts so far.
 pub(crate) fn delay(attempts: i64) -> Duration {
-    let doublings = u32::try_from(attempts.saturating_sub(1)).unwrap_or_default().min(16);
+    let doublings = u32::try_from(attempts.saturating_sub(1).clamp(0, 16)).unwrap_or_default();
     Duration::from_secs(1 << doublings).min(MAX_DELAY)
 }
 

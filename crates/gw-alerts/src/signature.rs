@@ -12,7 +12,7 @@ pub(crate) struct SigningKey(hmac::Key);
 
 impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SigningKey")
+        f.debug_struct("SigningKey").finish_non_exhaustive()
     }
 }
 

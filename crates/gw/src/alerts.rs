@@ -13,6 +13,7 @@ use gw_engine::Engine;
 use gw_server::certificate_validity;
 use gw_store::Store;
 use gw_store::journal::Journal;
+use prometheus_client::registry::Registry;
 use serde::Deserialize;
 
 use crate::admin_client::{self, AdminTarget};
@@ -27,10 +28,11 @@ pub fn start(
     store: &Store,
     engine: &Arc<Engine>,
     journal: &Arc<Journal>,
+    registry: &mut Registry,
 ) -> Result<Alerts, CommandError> {
     let first =
         PreparedAlerts::new(&config.alerts).map_err(|error| CommandError::Usage(error.to_string()))?;
-    let alerts = Alerts::new(store.clone(), first);
+    let alerts = Alerts::new(store.clone(), first, registry);
     let certificate = config.server.tls.as_ref().map(|tls| (tls.cert.clone(), tls.key.clone()));
     let conditions = Arc::new(GatewayConditions { journal: Arc::clone(journal), certificate });
     tokio::spawn(delivery::run(alerts.clone()));

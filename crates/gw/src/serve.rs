@@ -256,7 +256,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let (access_log, _flush) =
         LogWriter::start("access-log", io::stdout(), ACCESS_LOG_DELAY).map_err(CommandError::runtime)?;
     log_writer::register(vec![("access", access_log.clone()), ("program", log)], &mut registry);
-    let alerts = alerts::start(&setup.config, &store, &engine, &journal)?;
+    let alerts = alerts::start(&setup.config, &store, &engine, &journal, &mut registry)?;
     let management = management::start(&store, &engine, journal, &configured).await?;
     management.set_alerts(Arc::new(alerts.clone()));
     let live = Live {

@@ -52,10 +52,10 @@ async fn a_team_has_its_own_counter() {
         Some("application/json"),
         Some(br#"{"budget_usd":0.00005,"budget_period":"total"}"#),
     );
-    put.await.ok();
+    assert_eq!(put.await.status, 201);
     let body = json!({ "name": "k", "team": "search", "budget_usd": 0.00008 });
     let made = admin.post_json("/admin/v1/keys", &body);
-    let made = made.await.ok().json();
+    let made = made.await.json();
     let client = world.gateway.client().with_key(made["key"].as_str().expect("a key"));
     client.post_json(CHAT, &ask()).await.ok();
     heard(&receiver, 2).await;

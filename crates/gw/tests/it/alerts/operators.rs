@@ -124,7 +124,8 @@ async fn an_alert_of_the_api_may_not_call_private_addresses_unless_it_says_so() 
     assert_eq!(refused.status, 400, "{}", refused.text());
     let mut allowed = body.clone();
     allowed["allow_private_network"] = json!(true);
-    let made = put(allowed).await.ok();
+    let made = put(allowed).await;
+    assert_eq!(made.status, 201, "{}", made.text());
     assert!(!made.text().contains("canary") && !made.text().contains("whsec_"), "{}", made.text());
     let client = world.gateway.client().with_key("sk-by");
     client.post_json(CHAT, &ask()).await.ok();
