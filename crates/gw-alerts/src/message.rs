@@ -40,12 +40,17 @@ pub(crate) fn render(format: AlertFormat, id: &str, routing_key: &str, event: &s
                 "summary": text.chars().take(MAX_SUMMARY).collect::<String>(),
                 "source": "model-gateway",
                 "severity": severity(&event),
-                "timestamp": event["created_at"],
+                "timestamp": member(&event, "created_at"),
                 "custom_details": event,
             },
         }),
     }
     .to_string()
+}
+
+/// A member of an object. Null: there is none.
+fn member<'v>(value: &'v Value, name: &str) -> &'v Value {
+    value.get(name).unwrap_or(&Value::Null)
 }
 
 /// Slack reads these three characters as control characters.
@@ -54,20 +59,25 @@ fn escaped(text: &str) -> String {
 }
 
 fn severity(event: &Value) -> &'static str {
-    match event["event"].as_str() {
+    match member(event, "event").as_str() {
         Some(PROVIDER_DOWN | KEY_DEAD) => "critical",
         Some(LEDGER_LAG | CERTIFICATE_EXPIRING | ERROR_RISE) => "error",
         Some(TEST) => "info",
-        _ if event["data"]["threshold"].as_f64().is_some_and(|threshold| threshold >= 1.0) => "error",
+        _ if member(member(event, "data"), "threshold")
+            .as_f64()
+            .is_some_and(|threshold| threshold >= 1.0) =>
+        {
+            "error"
+        }
         _ => "warning",
     }
 }
 
 /// The event in a sentence.
 pub(crate) fn text(event: &Value) -> String {
-    let data = &event["data"];
-    let name = data["name"].as_str().unwrap_or_default();
-    match event["event"].as_str().unwrap_or_default() {
+    let data = member(event, "data");
+    let name = member(data, "name").as_str().unwrap_or_default();
+    match member(event, "event").as_str().unwrap_or_default() {
         PROVIDER_DOWN => format!("The provider {name} does not answer."),
         KEY_DEAD => format!("The provider {name} refuses a key."),
         PRICE_UNKNOWN => {
@@ -85,8 +95,8 @@ pub(crate) fn text(event: &Value) -> String {
 }
 
 fn of_budget(data: &Value, name: &str) -> String {
-    let kind = data["kind"].as_str().unwrap_or_default();
-    let split = match &data["split"] {
+    let kind = member(data, "kind").as_str().unwrap_or_default();
+    let split = match member(data, "split") {
         Value::Object(members) => {
             let named =
                 members.iter().map(|(key, value)| format!("{key} {}", value.as_str().unwrap_or_default()));
@@ -94,8 +104,8 @@ fn of_budget(data: &Value, name: &str) -> String {
         }
         _ => String::new(),
     };
-    let (spend, budget) = (&data["spend_usd"], &data["budget_usd"]);
-    let ending = match data["resets_at"].as_str() {
+    let (spend, budget) = (member(data, "spend_usd"), member(data, "budget_usd"));
+    let ending = match member(data, "resets_at").as_str() {
         Some(at) => format!(" It begins anew at {at}."),
         None => String::new(),
     };
@@ -107,7 +117,7 @@ fn of_budget(data: &Value, name: &str) -> String {
 
 /// The per cent spent, with at most one digit after the point.
 fn percent(data: &Value) -> String {
-    let tenths = (data["fraction"].as_f64().unwrap_or_default() * 1_000.0 + 1e-6).floor() / 10.0;
+    let tenths = (member(data, "fraction").as_f64().unwrap_or_default() * 1_000.0 + 1e-6).floor() / 10.0;
     tenths.to_string()
 }
 
