@@ -5,6 +5,7 @@
 //! its engine. The functions read the engine itself: providers, response cache, configuration, routing.
 
 mod admin_request;
+mod alerts;
 mod audit;
 mod body;
 mod configuration;
@@ -35,6 +36,7 @@ pub mod time;
 mod usage;
 
 pub use self::admin_request::AdminRequest;
+pub use self::alerts::{AlertFuture, AlertRequest, AlertService};
 pub use self::configuration::{
     ConfigurationSource, ConfigurationState, LiveConfiguration, RefusedReload, ReloadFuture, ReloadReport,
 };

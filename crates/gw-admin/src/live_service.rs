@@ -9,10 +9,12 @@ use gw_engine::{Caller, Engine};
 use gw_store::Store;
 use gw_store::audit::AuditRecord;
 use gw_store::journal::Journal;
+use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::admin_request::AdminRequest;
+use crate::alerts::{AlertRequest, AlertService};
 use crate::configuration_requests::{ConfigurationRequest, ConfigurationResponse, ConfigurationService};
 use crate::error::AdminError;
 use crate::live_requests::{LiveRequests, MAX_READERS};
@@ -38,6 +40,8 @@ pub struct LiveAdminService {
     loaded_revision: Mutex<Option<i64>>,
     /// Answers the requests about the configuration. It is set once, after the start.
     configuration: OnceLock<Arc<dyn ConfigurationService>>,
+    /// Answers the requests about alerts. It is set once, after the start.
+    alerts: OnceLock<Arc<dyn AlertService>>,
     /// Tells the outcomes of requests. It is set once, after the start.
     journal: OnceLock<Arc<Journal>>,
     /// The readers of new requests.
@@ -57,6 +61,7 @@ impl LiveAdminService {
             change_lock,
             loaded_revision,
             configuration: OnceLock::new(),
+            alerts: OnceLock::new(),
             journal: OnceLock::new(),
             readers: Arc::new(Semaphore::new(MAX_READERS)),
         })
@@ -82,6 +87,23 @@ impl LiveAdminService {
     /// Sets the service that answers the requests about the configuration. The first one stays.
     pub fn set_configuration(&self, service: Arc<dyn ConfigurationService>) {
         let _ = self.configuration.set(service);
+    }
+
+    /// Sets the service that answers the requests about alerts. The first one stays.
+    pub fn set_alerts(&self, service: Arc<dyn AlertService>) {
+        let _ = self.alerts.set(service);
+    }
+
+    /// Answers a request about alerts.
+    ///
+    /// # Errors
+    /// `not_found`; `store_unavailable`.
+    pub async fn alerts(&self, request: AlertRequest) -> gw_engine::Result<Value> {
+        let Some(service) = self.alerts.get() else {
+            return Err(Error::new(Kind::NotFound, "This gateway has no alerts."));
+        };
+        let answer = self.runtime.spawn(service.answer(request));
+        answer.await.unwrap_or_else(|_| Err(Error::internal()))
     }
 
     /// Answers a request about the configuration in bounded time. A change is completed even if the caller drops the future.

@@ -17,6 +17,7 @@ use super::problems::ProblemReport;
 use super::settings::{AgentSettings, Config, Loaded, Readable, StoreSettings};
 use super::tree::Table;
 
+mod alerts;
 mod cache;
 mod fields;
 mod guards;
@@ -70,6 +71,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
             ..filled(Some(root))
         },
         otlp: telemetry::otlp(root, report),
+        alerts: alerts::alerts(root, report),
         ..filled(Some(root))
     };
     let longest = longest_request(&config);

@@ -25,6 +25,10 @@ pub(super) static PROVIDER: TextFormat =
 pub(super) static BASE_URL: TextFormat = TextFormat { shape: "http:// or https:// URL", check: base_url };
 pub(super) static PASSTHROUGH_PATH: TextFormat =
     TextFormat { shape: "a path, such as /cohere", check: passthrough_path };
+pub(super) static ALERT_EVENT: TextFormat =
+    TextFormat { shape: "an event, such as budget:0.8 or provider_down", check: alert_event };
+pub(super) static ALERT_URL: TextFormat = TextFormat { shape: "http:// or https:// URL", check: alert_url };
+pub(super) static ALERT_SECRET: TextFormat = TextFormat { shape: "whsec_ and base64", check: alert_secret };
 pub(super) static CREDENTIAL: TextFormat = TextFormat { shape: "a key", check: credential };
 pub(super) static HEADER: TextFormat = TextFormat { shape: "a header's name", check: header_name };
 pub(super) static HEADER_VALUE: TextFormat = TextFormat { shape: "a header's value", check: header_value };
@@ -202,6 +206,32 @@ fn passthrough_path(text: &str) -> CheckResult {
         rest.split('/').all(is_segment),
         "is not a path of letters a-z, digits and '-._~' between single slashes, without a slash at its end",
     )
+}
+
+fn alert_event(text: &str) -> CheckResult {
+    need(
+        gw_alerts::trigger::is_event(text),
+        "is not an event; write a part of a budget such as budget:0.8, or one of provider_down, key_dead, price_unknown, \
+         ledger_lag, session_stopped, certificate_expiring, catalogue_old, cost_rise and error_rise",
+    )
+}
+
+fn alert_url(text: &str) -> CheckResult {
+    alert_url_host(text).map(drop)
+}
+
+/// The host of an alert's URL when it is written as an address. Such a URL may have a query, which may be its secret.
+pub(super) fn alert_url_host(text: &str) -> Result<Option<IpAddr>, &'static str> {
+    need(text.bytes().all(|b| b.is_ascii_graphic()), "contains a character that a URL cannot contain")?;
+    let scheme = text.find("://").map_or(0, |at| at + 3);
+    let end = text.get(scheme..).and_then(|rest| rest.find(['/', '?', '#'])).map(|at| scheme + at);
+    let host = end.and_then(|end| text.get(..end)).unwrap_or(text);
+    need(!host.contains('@'), "contains a user or password")?;
+    base_url_host(host)
+}
+
+fn alert_secret(text: &str) -> CheckResult {
+    need(gw_alerts::is_signing_secret(text), "is not whsec_ and base64")
 }
 
 /// Checks a key. It is sent in a header, and HTTP removes blanks at the ends of headers.

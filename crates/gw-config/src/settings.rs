@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gw_alerts::AlertSettings;
 use gw_engine::payloads::PayloadSettings;
 use gw_engine::response_cache::{CachingSettings, SemanticSettings};
 use gw_engine::settings::EngineSettings;
@@ -66,6 +67,8 @@ pub struct Config {
     pub catalogue_keys: Vec<String>,
     /// `[telemetry.otlp]`; None: no traces are written.
     pub otlp: Option<OtlpSettings>,
+    /// `[[alerts]]`, in the order of the file.
+    pub alerts: Vec<AlertSettings>,
     /// `server.data_dir`, resolved against the directory of the file.
     pub data_dir: Option<PathBuf>,
     /// Settings of features that this version does not have. `check` mentions them, `serve` refuses them.

@@ -4,6 +4,7 @@
 use super::schema::{Kind, Section, key};
 
 mod agents;
+mod alerts;
 mod aliases;
 mod cache;
 mod catalogue;
@@ -50,6 +51,7 @@ pub(super) static ROOT: Section = Section {
         key("agents", Kind::Table(&agents::AGENTS), "", ""),
         key("keys", Kind::Tables(&keys::KEY), "", ""),
         key("guards", Kind::Tables(&guards::GUARD), "", ""),
+        key("alerts", Kind::Tables(&alerts::ALERT), "", ""),
         key("passthrough", Kind::Tables(&passthrough::PASSTHROUGH), "", ""),
         key("identity", Kind::Table(&identity::IDENTITY), "", ""),
     ],

@@ -3,6 +3,7 @@
 mod callers;
 mod configuration;
 mod model_lists;
+mod occurrences;
 mod passthrough;
 mod presets;
 mod prices;
@@ -250,6 +251,7 @@ impl Engine {
         let entering = self.services.limiter.admit(request_id, caller.subjects()).await;
         entering.map_err(|refused| {
             let Refused { limits, refusal } = *refused;
+            self.services.metrics.occurrences.tell_refusal(caller, &refusal);
             Box::new((limits, limit_error::error(&refusal)))
         })
     }

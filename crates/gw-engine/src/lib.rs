@@ -24,6 +24,7 @@ pub mod limit_use;
 mod messages;
 pub mod metrics;
 mod names_map;
+pub mod occurrences;
 pub mod passthrough;
 pub mod passthrough_routes;
 pub mod payloads;

@@ -25,6 +25,7 @@ use self::exact_cost::{CostUsd, ExactCost};
 use self::gen_ai::{GenAiMetrics, MeasuredModel, ModelHandles};
 use crate::catalog::Model;
 use crate::names_map::NamesMap;
+use crate::occurrences::{Occurrence, Occurrences};
 use crate::semantic_names;
 
 pub use self::registration::{registered, registered_seconds};
@@ -98,6 +99,8 @@ pub struct Metrics {
     /// The overhead before the first upstream call, and after the last one.
     overhead: [Histogram; 2],
     attributed: AttributedCost,
+    /// Events that operators may want to be told of.
+    pub(crate) occurrences: Occurrences,
     gen_ai: GenAiMetrics,
     models: RwLock<NamesMap<Arc<str>, Arc<ModelMetrics>>>,
 }
@@ -162,6 +165,7 @@ impl Metrics {
         Self {
             overhead: overhead(registry),
             attributed: AttributedCost::new(registry),
+            occurrences: Occurrences::default(),
             gen_ai: GenAiMetrics::new(registry),
             fallbacks: registered(registry, "gateway_fallbacks", "Requests that a fallback model answered"),
             billed: registered(
@@ -274,6 +278,7 @@ impl Metrics {
     pub(crate) fn unpriced_request(&self, model: &Model) {
         let labels = ModelLabels { provider: model.provider.to_string(), model: model.id.to_string() };
         self.unpriced_requests.get_or_create(&labels).inc();
+        self.occurrences.tell(|| Occurrence::Unpriced(Arc::clone(&model.id)));
     }
 
     /// Measures an attempt that has ended.

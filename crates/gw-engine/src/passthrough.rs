@@ -135,8 +135,10 @@ async fn begin(
         let (tokens, cost) = charging.worst_case();
         let most = cost.femtos();
         let reserving = services.limiter.reserve_up_to(&client.request_id, subjects, tokens, most, most);
-        let (reserved, _) =
-            reserving.await.map_err(|refusal| limit_error::reservation_error(&refusal, None))?;
+        let (reserved, _) = reserving.await.map_err(|refusal| {
+            services.metrics.occurrences.tell_refusal(&client.caller, &refusal);
+            limit_error::reservation_error(&refusal, None)
+        })?;
         settlement.hold(reserved);
     }
     Ok(prepared)

@@ -14,6 +14,7 @@ use gw_wire::money::Money;
 use self::tool_calls::ConversationCalls;
 use crate::error::{Error, Kind};
 use crate::metrics::Metrics;
+use crate::occurrences::Occurrence;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 use crate::settings::{GuardAction, GuardSettings};
@@ -113,6 +114,7 @@ impl GuardedRequest {
             SessionRequest { id: &self.id, newest_calls: newest, equal_calls: *most_equal, stop: self.stop };
         let used = limiter.enter_session(&request).await.map_err(|limit| {
             metrics.session_limit(setting(limit), "stop");
+            metrics.occurrences.tell(|| Occurrence::SessionStopped(Arc::clone(&self.id.name)));
             self.error(limit)
         })?;
         let warnings = self.warn.exceeded_by(used).map(|limit| {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_admin::{AdminRequest, AdminResponse, CachePurge, DiagnosticsRequest, Requester, show_cache};
+use gw_admin::{
+    AdminRequest, AdminResponse, AlertRequest, CachePurge, DiagnosticsRequest, Requester, show_cache,
+};
 use gw_engine::Caller;
 use gw_engine::cpu_pool::{CpuPool, offload};
 use gw_engine::error::{Error, Kind, Result};
@@ -116,6 +118,16 @@ pub(crate) fn audit(call: AdminCall) -> Result<AdminRequest> {
     Ok(AdminRequest::ListAudit { query: call.query, is_csv_preferred: call.wants_csv })
 }
 
+/// `/admin/v1/alerts`.
+pub(crate) fn alerts(_: AdminCall) -> Result<AlertRequest> {
+    Ok(AlertRequest::List)
+}
+
+/// `/admin/v1/alerts/{id}/test`.
+pub(crate) fn test_alert(mut call: AdminCall) -> Result<AlertRequest> {
+    call.id().map(AlertRequest::Test)
+}
+
 /// `/admin/v1/routing/drill`.
 pub(crate) fn drill(call: AdminCall) -> Result<DiagnosticsRequest> {
     let AdminCall { body, .. } = call;
@@ -163,6 +175,22 @@ where
     }
     let report = state.diagnostics.run(request).await?;
     Ok(HttpReply::json(Bytes::from(report.to_string())))
+}
+
+/// Lists the alerts, or tests one. `build` is the endpoint of the route. No body is read.
+pub(crate) async fn alert(
+    state: &ServerState,
+    parts: &Parts,
+    id: Option<String>,
+    build: fn(AdminCall) -> Result<AlertRequest>,
+    requester: &Requester,
+) -> Result<GatewayReply> {
+    let (method, query) = (parts.method.clone(), String::new());
+    let request = build(AdminCall { method, id, query, wants_csv: false, body: Bytes::new() })?;
+    if let Some((action, object)) = request.audited() {
+        state.management.record(requester, action, &object).await?;
+    }
+    Ok(HttpReply::json(Bytes::from(state.management.alerts(request).await?.to_string())))
 }
 
 async fn read_call<B>(

@@ -412,6 +412,9 @@ where
         Management::Diagnostics(build) => {
             admin::examine(state, parts, id.map(str::to_owned), build, &requester, body).await
         }
+        Management::Alerts(build) => {
+            admin::alert(state, parts, id.map(str::to_owned), build, &requester).await
+        }
         Management::Admin(build) => {
             admin::answer(state, parts, id.map(str::to_owned), build, requester, body).await
         }

@@ -4,7 +4,7 @@ mod aliases;
 
 use std::borrow::Cow;
 
-use gw_admin::{AdminRequest, DiagnosticsRequest};
+use gw_admin::{AdminRequest, AlertRequest, DiagnosticsRequest};
 use gw_engine::error::Result;
 use gw_engine::passthrough_routes::PassthroughMatch;
 use gw_engine::request::uploads::FormKind;
@@ -135,6 +135,8 @@ pub(crate) enum Management {
     Explain,
     /// A drill or a probe.
     Diagnostics(fn(AdminCall) -> Result<DiagnosticsRequest>),
+    /// The list of alerts, or a test of one.
+    Alerts(fn(AdminCall) -> Result<AlertRequest>),
     /// `/admin/v1/cache`.
     Cache,
     /// A document of the stored configuration, such as `history`. None: the `{id}` of the URL names a section or an entry.
@@ -245,7 +247,9 @@ const OTHERS: &[Route] = &{
         StoredResponse,
     };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
-    use Management::{Admin, Cache, Configuration, Diagnostics, Explain, Live, Metrics, Reload, Status};
+    use Management::{
+        Admin, Alerts, Cache, Configuration, Diagnostics, Explain, Live, Metrics, Reload, Status,
+    };
     [
         route(Operation::Messages.row().path, POST, Key, Generate(Generation::Answer(Operation::Messages))),
         route("/v1/messages/count_tokens", POST, Key, Generate(Generation::CountTokens)),
@@ -295,6 +299,8 @@ const OTHERS: &[Route] = &{
         route("/admin/v1/routing/drill", POST, OperatorKey, Manage(Diagnostics(admin::drill))).encoded_name(),
         route("/admin/v1/providers/{id}/probe", POST, OperatorKey, Manage(Diagnostics(admin::probe))),
         route("/admin/v1/cache", GET_DELETE, OperatorKey, Manage(Cache)),
+        route("/admin/v1/alerts", GET, ViewerKey, Manage(Alerts(admin::alerts))),
+        route("/admin/v1/alerts/{id}/test", POST, OperatorKey, Manage(Alerts(admin::test_alert))),
         route("/admin/v1/audit", GET, ViewerKey, Manage(Admin(admin::audit))),
         route("/admin/v1/config/history", GET, AdminKey, Manage(Configuration(Some("history"))))
             .encoded_name(),

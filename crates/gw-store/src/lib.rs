@@ -1,6 +1,7 @@
 //! Persistent storage: gateway keys as hashes, teams, the ledger and optionally payloads, in an embedded SQLite file or in
 //! a PostgreSQL database that replicas share.
 
+pub mod alerts;
 pub mod audit;
 pub mod backup;
 pub mod clock;

@@ -102,6 +102,15 @@ pub fn reload(url: &str) -> Result<Bytes, CommandError> {
         .block_on(Box::pin(over_http(url, (Method::POST, "reload".to_owned(), Bytes::from_static(b"{}")))))
 }
 
+/// Asks a running gateway to send a test of an alert.
+///
+/// # Errors
+/// As [`ask`].
+pub fn test_alert(url: &str, name: &str) -> Result<Bytes, CommandError> {
+    let path = format!("alerts/{}/test", encode(name));
+    runtime()?.block_on(Box::pin(over_http(url, (Method::POST, path, Bytes::from_static(b"{}")))))
+}
+
 /// Asks a running gateway for a link that signs in as the holder of the admin key.
 ///
 /// # Errors

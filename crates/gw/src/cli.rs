@@ -11,8 +11,8 @@ use gw_probe::ProbeArgs;
 
 use crate::serve_args::ServeArgs;
 use crate::{
-    agents, audit, backup, check, clock, config_command, doctor, drill, explain, export, keys, login, man,
-    models, reload_command, requests, serve, simulate, usage,
+    agents, alerts, audit, backup, check, clock, config_command, doctor, drill, explain, export, keys, login,
+    man, models, reload_command, requests, serve, simulate, usage,
 };
 
 /// One API in front of many model providers.
@@ -49,6 +49,8 @@ enum Command {
     Usage(usage::UsageArgs),
     /// Show the request log, the newest request first
     Requests(requests::RequestsArgs),
+    /// Test an alert of the running gateway
+    Alerts(alerts::AlertsArgs),
     /// Show, export and verify the log of changes
     Audit(audit::AuditArgs),
     /// Show whether the gateway trusts this machine's clock, and confirm the clock
@@ -131,6 +133,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Some(Command::Keys(args)) => keys::run(&common, &args),
         Some(Command::Usage(args)) => usage::run(&common, &args),
         Some(Command::Requests(args)) => requests::run(&common, &args),
+        Some(Command::Alerts(args)) => alerts::run(&common, &args),
         Some(Command::Audit(args)) => audit::run(&common, &args),
         Some(Command::Clock(args)) => clock::run(&common, &args),
         Some(Command::Explain(args)) => explain::run(&common, &args),

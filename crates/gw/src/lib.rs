@@ -2,6 +2,7 @@
 
 pub mod admin_client;
 pub mod agents;
+pub mod alerts;
 pub mod audit;
 pub mod backup;
 pub mod check;

@@ -11,6 +11,7 @@ use gw_admin::{
     ConfigurationSource, ConfigurationState, LiveAdminService, RefusedReload, ReloadFuture, ReloadReport,
     Requester,
 };
+use gw_alerts::{Alerts, PreparedAlerts};
 use gw_command::Common;
 use gw_config::opened_members;
 use gw_config::setup::{self, Setup};
@@ -71,6 +72,8 @@ pub struct Live {
     pub management: Arc<LiveAdminService>,
     /// The response cache.
     pub response_cache: CurrentCache,
+    /// The alerts.
+    pub alerts: Alerts,
     /// Seals the reasoning of new providers.
     pub sealer: Sealer,
     /// The configuration that was made over the API.
@@ -231,7 +234,7 @@ impl Reloader {
 
     /// Applies a configuration without problems of its own.
     async fn apply(&self, next: Next, applied: &mut Applied) -> Result<ReloadReport, Vec<String>> {
-        let Live { engine, management, response_cache, sealer, stored: _ } = &self.live;
+        let Live { engine, management, response_cache, alerts, sealer, stored: _ } = &self.live;
         let renewed = self.renewed(&next).cloned();
         let Next { setup, certificates } = next;
         let keeps_tls = certificates.is_some();
@@ -244,10 +247,12 @@ impl Reloader {
             }
         }
         let cache = response_cache::build(config, response_cache.load_full()).await;
+        let next_alerts = PreparedAlerts::new(&config.alerts).map_err(|error| vec![error.to_string()])?;
         let has_new_catalogue = engine.configured().documents != setup.documents;
         let next =
             Configured { settings: config.engine.clone(), deployed, documents: setup.documents.clone() };
         engine.reconfigure(next, cache.clone())?;
+        alerts.replace(next_alerts);
         if let (Some(live), Some(loaded)) = (renewed, certificates) {
             live.replace(loaded);
             tracing::info!("new connections use the changed certificates");

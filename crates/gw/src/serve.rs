@@ -45,8 +45,8 @@ use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::stored_responses::DatabaseResponses;
 use crate::{
-    console_link, first_start, hand_over, identity, limit_metrics, local_servers, management, memory_limit,
-    model_discovery, provider_metrics, readiness, response_cache, store, telemetry, watch,
+    alerts, console_link, first_start, hand_over, identity, limit_metrics, local_servers, management,
+    memory_limit, model_discovery, provider_metrics, readiness, response_cache, store, telemetry, watch,
 };
 
 /// The files of the web console.
@@ -257,11 +257,14 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let (access_log, _flush) =
         LogWriter::start("access-log", io::stdout(), ACCESS_LOG_DELAY).map_err(CommandError::runtime)?;
     log_writer::register(vec![("access", access_log.clone()), ("program", log)], &mut registry);
+    let alerts = alerts::start(&setup.config, &store, &engine, &journal, &mut registry)?;
     let management = management::start(&store, &engine, journal, &configured).await?;
+    management.set_alerts(Arc::new(alerts.clone()));
     let live = Live {
         engine: Arc::clone(&engine),
         management: Arc::clone(&management),
         response_cache,
+        alerts,
         sealer: sealer.clone(),
         stored: Arc::clone(&configured),
     };

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gw_alerts::AlertSettings;
 use gw_cache::SimilaritySettings;
 use gw_engine::catalog::prices::ImagePrice;
 use gw_engine::payloads::PayloadSettings;
@@ -47,6 +48,7 @@ macro_rules! own_defaults {
 
 own_defaults!(
     AgentSettings,
+    AlertSettings,
     AliasSettings,
     CacheSettings,
     ConditionalTarget,

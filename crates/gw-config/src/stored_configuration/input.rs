@@ -94,7 +94,9 @@ fn secrets_of(section: &str, value: &Value) -> BTreeMap<String, String> {
 }
 
 /// The members of an entry that decide the address to which its secrets are sent.
-const ADDRESS_MEMBERS: [&str; 2] = ["base_url", "authority"];
+const ADDRESS_MEMBERS: [&str; 3] = ["base_url", "authority", "url"];
+/// A secret that signs messages. It is sent to nobody.
+const SIGNING_SECRET: (&str, &str) = ("alerts", "secret");
 
 /// Refuses a change that would send a stored secret to another address. Nobody can read a stored secret over the API, so
 /// nobody may collect it with a server of their own either.
@@ -106,10 +108,10 @@ pub(super) fn refuse_moved_secrets(section: &str, before: &Value, after: &Value)
         return Ok(());
     };
     let (known, kept) = (secrets_of(section, before), secrets_of(section, after));
-    let Some(path) = kept.iter().find(|(_, id)| known.values().any(|of| of == *id)).map(|(path, _)| path)
-    else {
-        return Ok(());
+    let is_moved = |(path, id): &(&String, &String)| {
+        known.values().any(|of| of == *id) && (section, path.as_str()) != SIGNING_SECRET
     };
+    let Some(path) = kept.iter().find(is_moved).map(|(path, _)| path) else { return Ok(()) };
     let message = format!(
         "Invalid '{changed}': a stored secret is sent only to the address that it was stored with. Write '{path}' again in \
          this change."

@@ -24,7 +24,7 @@ pub struct FileState {
     pub raw: RawFile,
 }
 
-/// The member of a provider that opens private addresses to it.
+/// The member of a provider or an alert that opens private addresses to it.
 const PRIVATE_NETWORK: &str = "allow_private_network";
 
 impl FileState {
@@ -76,7 +76,7 @@ pub fn merged(
         if let Some((_, name_member)) = NAMED_LISTS.into_iter().find(|(list, _)| *list == section) {
             if file.place(section, &entry.name).is_none() {
                 members.insert(name_member.to_owned(), json!(entry.name));
-                if section == "providers" {
+                if matches!(section, "providers" | "alerts") {
                     // The operator wrote the addresses of the file. Who may write over the API may not open the network.
                     // A null says nothing either.
                     let permission = members.entry(PRIVATE_NETWORK).or_insert(Value::Null);

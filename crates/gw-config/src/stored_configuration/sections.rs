@@ -12,10 +12,11 @@ pub(super) struct ChangeableSection {
 }
 
 /// All sections that the API can change, lists first.
-pub(super) const SECTIONS: [ChangeableSection; 7] = [
+pub(super) const SECTIONS: [ChangeableSection; 8] = [
     ChangeableSection { name: "providers", is_list: true },
     ChangeableSection { name: "models", is_list: true },
     ChangeableSection { name: "aliases", is_list: true },
+    ChangeableSection { name: "alerts", is_list: true },
     ChangeableSection { name: "routing", is_list: false },
     ChangeableSection { name: "cache", is_list: false },
     ChangeableSection { name: "timeouts", is_list: false },

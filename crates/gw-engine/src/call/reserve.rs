@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use gw_limits::{Limiter, Reservation, SubjectKind};
+use gw_limits::{Limiter, Refusal, Reservation, SubjectKind};
 use gw_wire::money::Money;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::limit_error;
 use crate::plan::candidate::Plan;
 use crate::plan::cost_estimate::{is_priced, least_case, worst_case};
@@ -57,15 +57,21 @@ async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Rese
         let reserving = limiter.reserve_up_to(id, subjects, tokens, most, least);
         let (reserved, granted) = reserving.await.map_err(|refused| {
             let shortest = (has_answer_text && !is_cut).then(|| least_case(request, plan));
-            limit_error::reservation_error(&refused, shortest.filter(|shortest| *shortest < cost))
+            let error =
+                limit_error::reservation_error(&refused, shortest.filter(|shortest| *shortest < cost));
+            (error, refused)
         })?;
-        Ok((reserved, is_cut.then(|| Money::from_femtos(granted))))
+        Ok::<_, (Error, Refusal)>((reserved, is_cut.then(|| Money::from_femtos(granted))))
     };
-    match set_aside(&call.plan).await {
+    let reserved = match set_aside(&call.plan).await {
         // Permitted upgrades must not refuse a request that would be served without them.
         Err(_) if call.plan.without_upgrades() => Box::pin(set_aside(&call.plan)).await,
         reserved => reserved,
-    }
+    };
+    reserved.map_err(|(error, refused)| {
+        call.progress.settlement.tell_refusal(&client.caller, &refused);
+        error
+    })
 }
 
 /// Leaves out the candidates without a price, because a budget would not count their cost.

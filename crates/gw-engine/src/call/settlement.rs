@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gw_limits::Reservation;
+use gw_limits::{Refusal, Reservation};
 use gw_store::journal::Journal;
 use gw_wire::attribution::Attribution;
 use gw_wire::gateway::AttemptRecord;
@@ -17,6 +17,7 @@ use gw_wire::reply::Finish;
 use gw_wire::trace_context::TraceId;
 use gw_wire::usage::Usage;
 
+use crate::auth::Caller;
 use crate::call::ledger_line::LedgerLine;
 use crate::call::tracing::{CallTracing, MAX_MODEL_CHARS};
 use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, UpstreamCalls};
@@ -55,6 +56,8 @@ pub(crate) struct Settlement {
     /// The request's line in the ledger, until it is written.
     line: Option<LedgerLine>,
     accepted: Instant,
+    /// The caller, if operators may want to be told of its budgets.
+    watched: Option<Box<Caller>>,
     /// The request's end user, tags, repository, branch and pull request.
     attribution: Option<Arc<Attribution>>,
 }
@@ -67,7 +70,9 @@ impl Settlement {
         journal: Option<&Arc<Journal>>,
         operation: &'static str,
     ) -> Self {
+        let watched = metrics.occurrences.is_watched().then(|| Box::new(client.caller.clone()));
         Self {
+            watched,
             log: Arc::clone(&client.log),
             metrics,
             operation,
@@ -122,6 +127,11 @@ impl Settlement {
     /// Charges a session when the request ends.
     pub(crate) fn charge_session(&mut self, session: SessionCharge) {
         self.session = Some(session);
+    }
+
+    /// Tells operators of a refusal, if a budget refused the request.
+    pub(crate) fn tell_refusal(&self, caller: &Caller, refusal: &Refusal) {
+        self.metrics.occurrences.tell_refusal(caller, refusal);
     }
 
     /// Holds the request's reservation until the request ends.

@@ -7,6 +7,7 @@
 )]
 
 mod admin;
+mod alerts;
 mod api;
 mod cache;
 mod console;

@@ -73,7 +73,7 @@ fn dependencies(manifest: &str, section: &str) -> Vec<String> {
 }
 
 /// A crate, the crates of this workspace it may import, and what it must never import.
-const FLOORS: [(&str, &[&str], &[&str]); 20] = [
+const FLOORS: [(&str, &[&str], &[&str]); 21] = [
     ("gw-wire", &[], &["tokio", "hyper", "hyper-util", "http", "axum", "sqlx", "rustls", "jiff"]),
     ("gw-store", &["gw-wire"], &["hyper", "http", "axum", "rustls"]),
     ("gw-redis", &[], &["hyper", "http", "axum", "sqlx"]),
@@ -95,6 +95,11 @@ const FLOORS: [(&str, &[&str], &[&str]); 20] = [
     ("gw-console", &[], &["axum", "http", "hyper", "hyper-util", "rustls", "sqlx", "tokio"]),
     ("gw-server", &["gw-admin", "gw-console", "gw-engine", "gw-identity", "gw-wire"], &["sqlx"]),
     ("gw-telemetry", &["gw-engine", "gw-providers", "gw-wire"], &["axum", "hyper", "hyper-util", "sqlx"]),
+    (
+        "gw-alerts",
+        &["gw-admin", "gw-engine", "gw-providers", "gw-routing", "gw-store", "gw-wire"],
+        &["axum", "hyper", "hyper-util", "sqlx"],
+    ),
     ("gw-command", &[], &["hyper", "http", "axum", "sqlx", "rustls"]),
     (
         "gw-config",
@@ -110,6 +115,7 @@ const FLOORS: [(&str, &[&str], &[&str]); 20] = [
             "gw-admin",
             "gw-server",
             "gw-telemetry",
+            "gw-alerts",
             "gw-command",
         ],
         &["axum", "http", "hyper", "hyper-util", "sqlx", "rustls"],
@@ -140,6 +146,7 @@ const FLOORS: [(&str, &[&str], &[&str]); 20] = [
             "gw-admin",
             "gw-server",
             "gw-telemetry",
+            "gw-alerts",
             "gw-command",
             "gw-config",
             "gw-import",

@@ -11,6 +11,7 @@ use crate::call::upstream_call::AttemptOutcome;
 use crate::clock::{self, millis};
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind};
 use crate::metrics::RequestEnd;
+use crate::occurrences::Occurrence;
 
 /// How a request ends.
 pub(crate) enum Outcome<'a> {
@@ -162,6 +163,9 @@ impl Settlement {
         self.reservation.settle(billed.usage.total(), billed.cost.femtos());
         // The first reservation counts the cost before the others are released: no other request may have that money in between.
         self.additional_reservations.iter_mut().for_each(|more| more.settle(0, 0));
+        if let Some(caller) = self.watched.take().filter(|_| billed.cost.femtos() > 0) {
+            self.metrics.occurrences.tell(|| Occurrence::Charged(*caller));
+        }
     }
 
     /// Measures the request for the metrics.

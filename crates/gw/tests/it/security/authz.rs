@@ -12,7 +12,7 @@ use crate::identity::roles;
 
 /// A URL of each route, and the status of each of its methods for a caller with the rights, in the order of the route's
 /// own list (without OPTIONS). The body is an empty object. A new route without a row fails the test.
-pub(super) const URLS: [(&str, &str, &[u16]); 74] = [
+pub(super) const URLS: [(&str, &str, &[u16]); 76] = [
     ("/v1/completions", "/v1/completions", &[400]),
     ("/v1/chat/completions", "/v1/chat/completions", &[400]),
     ("/v1/embeddings", "/v1/embeddings", &[400]),
@@ -75,6 +75,8 @@ pub(super) const URLS: [(&str, &str, &[u16]); 74] = [
     ("/admin/v1/routing/explain", "/admin/v1/routing/explain", &[400]),
     ("/admin/v1/routing/drill", "/admin/v1/routing/drill", &[400]),
     ("/admin/v1/providers/{id}/probe", "/admin/v1/providers/nobody/probe", &[400]),
+    ("/admin/v1/alerts", "/admin/v1/alerts", &[200, 200]),
+    ("/admin/v1/alerts/{id}/test", "/admin/v1/alerts/nobody/test", &[404]),
     ("/admin/v1/audit", "/admin/v1/audit", &[200, 200]),
     ("/admin/v1/cache", "/admin/v1/cache", &[200, 200, 200]),
     ("/admin/v1/config", "/admin/v1/config", &[200, 200]),

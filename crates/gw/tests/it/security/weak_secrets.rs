@@ -9,7 +9,7 @@ use crate::harness::{BINARY, Differences};
 
 /// Every secret of a configuration: its place in the schema, its place in a message, and a configuration in which `<secret>`
 /// stands for its value.
-const SECRETS: [(&str, &str, &str); 12] = [
+const SECRETS: [(&str, &str, &str); 15] = [
     ("keys[].key", "keys[0].key", "[[keys]]\nname = \"a\"\nrole = \"admin\"\nkey = <secret>"),
     ("providers[].api_key", "providers[0].api_key", "[[providers]]\nname = \"openai\"\napi_key = <secret>"),
     (
@@ -31,6 +31,21 @@ const SECRETS: [(&str, &str, &str); 12] = [
         "passthrough[].headers.*",
         "passthrough[0].headers.x-token",
         "[[passthrough]]\npath = \"/a\"\ntarget = \"http://127.0.0.1:9\"\nheaders = { \"x-token\" = <secret> }",
+    ),
+    (
+        "alerts[].url",
+        "alerts[0].url",
+        "[[alerts]]\nname = \"a\"\non = [\"budget:1\"]\nformat = \"slack\"\nurl = <secret>",
+    ),
+    (
+        "alerts[].secret",
+        "alerts[0].secret",
+        "[[alerts]]\nname = \"a\"\non = [\"budget:1\"]\nurl = \"https://127.0.0.1:9/\"\nsecret = <secret>",
+    ),
+    (
+        "alerts[].routing_key",
+        "alerts[0].routing_key",
+        "[[alerts]]\nname = \"a\"\non = [\"budget:1\"]\nformat = \"pagerduty\"\nrouting_key = <secret>",
     ),
     ("redis.url", "redis.url", "[redis]\nurl = <secret>"),
     ("store.url", "store.url", "[store]\nurl = <secret>"),

@@ -71,7 +71,7 @@ const fn rare(
 }
 
 #[rustfmt::skip]
-pub(super) const METRICS: [Metric; 78] = [
+pub(super) const METRICS: [Metric; 79] = [
     rare(Traffic, "gateway_budget_left_usd", Gauge, "", &["kind", "name"], "USD that a key of the configuration or a team has left of its budget in the current period"),
     metric(Traffic, "gateway_calls", Counter, "", &["operation", "code"], "Generation calls by operation and outcome"),
     metric(Traffic, "gateway_first_token_seconds", Histogram, "seconds", &["provider", "model"], "From the request's acceptance to the first content of a stream"),
@@ -130,6 +130,7 @@ pub(super) const METRICS: [Metric; 78] = [
     metric(Ledger, "gateway_payloads_waiting", Gauge, "", &[], "Payloads that are not in the store yet"),
     metric(Configuration, "gateway_config_last_reload_success_timestamp_seconds", Gauge, "", &[], "Unix time at which the configuration in force was read"),
     metric(Configuration, "gateway_config_last_reload_successful", Gauge, "", &[], "1 if the configuration that was read last is in force, 0 if it was refused"),
+    rare(Configuration, "gateway_alerts", Counter, "", &["alert", "outcome"], "Attempts to deliver alerts and alerts that are given up, by outcome"),
     rare(Configuration, "gateway_config_reloads", Counter, "", &["result"], "Configurations that were read again, by result"),
     metric(Cache, "gateway_cache_bypassed", Counter, "", &[], "Requests whose directives excluded the cache"),
     metric(Cache, "gateway_cache_bytes", Gauge, "", &[], "Bytes that these answers take"),
