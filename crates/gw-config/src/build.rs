@@ -17,6 +17,7 @@ use super::problems::ProblemReport;
 use super::settings::{AgentSettings, Config, Loaded, Readable, StoreSettings};
 use super::tree::Table;
 
+mod budgets;
 mod cache;
 mod fields;
 mod guards;
@@ -56,6 +57,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
                 .and_then(|path| codex_instructions(&path, root, report)),
             keys: keys::keys(root, report),
             guards: guards::guards(root, report),
+            budgets: budgets::budgets(root, report),
             passthrough: passthrough::routes(root, &names, timeouts, report),
             shown: String::new(),
             allowed_bytes: None,

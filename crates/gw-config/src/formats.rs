@@ -25,6 +25,8 @@ pub(super) static PROVIDER: TextFormat =
 pub(super) static BASE_URL: TextFormat = TextFormat { shape: "http:// or https:// URL", check: base_url };
 pub(super) static PASSTHROUGH_PATH: TextFormat =
     TextFormat { shape: "a path, such as /cohere", check: passthrough_path };
+pub(super) static SPLIT: TextFormat =
+    TextFormat { shape: "`team`, `key`, `end_user` or `tag:NAME`", check: split };
 pub(super) static CREDENTIAL: TextFormat = TextFormat { shape: "a key", check: credential };
 pub(super) static HEADER: TextFormat = TextFormat { shape: "a header's name", check: header_name };
 pub(super) static HEADER_VALUE: TextFormat = TextFormat { shape: "a header's value", check: header_value };
@@ -202,6 +204,12 @@ fn passthrough_path(text: &str) -> CheckResult {
         rest.split('/').all(is_segment),
         "is not a path of letters a-z, digits and '-._~' between single slashes, without a slash at its end",
     )
+}
+
+/// Checks a name by which a rule has several counters.
+fn split(text: &str) -> CheckResult {
+    let is_tag = text.strip_prefix("tag:").is_some_and(|name| !name.trim().is_empty());
+    need(is_tag || matches!(text, "team" | "key" | "end_user"), "is not 'team', 'key', 'end_user' or 'tag:NAME'")
 }
 
 /// Checks a key. It is sent in a header, and HTTP removes blanks at the ends of headers.

@@ -5,6 +5,7 @@ use super::schema::{Kind, Section, key};
 
 mod agents;
 mod aliases;
+mod budgets;
 mod cache;
 mod catalogue;
 mod guards;
@@ -50,6 +51,7 @@ pub(super) static ROOT: Section = Section {
         key("agents", Kind::Table(&agents::AGENTS), "", ""),
         key("keys", Kind::Tables(&keys::KEY), "", ""),
         key("guards", Kind::Tables(&guards::GUARD), "", ""),
+        key("budgets", Kind::Tables(&budgets::BUDGET), "", ""),
         key("passthrough", Kind::Tables(&passthrough::PASSTHROUGH), "", ""),
         key("identity", Kind::Table(&identity::IDENTITY), "", ""),
     ],

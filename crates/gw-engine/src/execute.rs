@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_wire::stream::Opening;
+use http::{HeaderName, HeaderValue};
 
 use crate::call::Call;
 use crate::call::reserve::reserve;
@@ -11,7 +12,8 @@ use crate::error::{Error, Kind, Result};
 use crate::response::disconnect::{DetachOnDrop, DisconnectDrain};
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::PendingFirstToken;
-use crate::response::headers::{cache_status, cost_header, reply_headers};
+use crate::response::headers::{cache_status, cost_header, left_header, reply_headers};
+use crate::limit_use::budget_left;
 use crate::response::reply::{Reply, ReplyBody};
 use crate::services::Services;
 use crate::upstream::attempts;
@@ -72,12 +74,21 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
     if is_without_cost || call.context.request.client().is_some() {
         headers.extend(cost_header(call.cost));
     }
+    if call.context.client.subjects().iter().any(|subject| subject.limits().budget.is_some()) {
+        headers.extend(Box::pin(least_left(&call)).await);
+    }
     match answer {
         Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body) }),
         Answer::Stream(_) | Answer::Vectors(_) => {
             Err(Error::new(Kind::InternalError, "The answer is not a document."))
         }
     }
+}
+
+/// The header with the least money that a budget of the request has left after it.
+async fn least_left(call: &Call) -> Option<(HeaderName, HeaderValue)> {
+    let uses = call.context.limiter.inspect(call.context.client.subjects()).await?;
+    left_header(uses.iter().filter_map(budget_left).min()?)
 }
 
 async fn stream(services: &Services, call: Box<Call>) -> Result<Reply> {

@@ -125,6 +125,7 @@ where
         session,
         attribution: names.attribution,
         warnings: names.warnings,
+        rules: None,
         max_cost: wishes.max_cost.map(Box::new),
         dry_run: wishes.dry_run.clone(),
         cache_control: cache_control(&parts.headers),

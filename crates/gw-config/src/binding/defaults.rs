@@ -9,7 +9,7 @@ use gw_engine::payloads::PayloadSettings;
 use gw_engine::response_cache::SemanticSettings;
 use gw_engine::settings::{
     AliasSettings, GuardSettings, KeySettings, Limits, ModelSettings, PassthroughSettings, PricingSettings,
-    Role, RoutingSettings, TierSettings,
+    Role, RoutingSettings, RuleSettings, TierSettings,
 };
 use gw_engine::stored_responses::StoredResponseSettings;
 use gw_identity::{ClaimNames, IssuerSettings, KeySource, LoginSettings, SigningAlgorithm};
@@ -59,6 +59,7 @@ own_defaults!(
     PricingSettings,
     RequestLimits,
     RoutingSettings,
+    RuleSettings,
     ServerSettings,
     StoreSettings,
     StoredResponseSettings,

@@ -43,7 +43,6 @@ pub(super) fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
     for (part, whole) in [
         ("budget_period", "budget_usd"),
         ("on_budget", "budget_usd"),
-        ("unpriced", "budget_usd"),
         ("burst", "rpm"),
     ] {
         if table.has(part) && !table.has(whole) {

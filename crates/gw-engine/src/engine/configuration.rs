@@ -11,6 +11,7 @@ use crate::names_map::NamesMap;
 use crate::passthrough_routes::PassthroughRoutes;
 use crate::plan::routing_state::RoutingState;
 use crate::plan::snapshot::Snapshot;
+use crate::rules::Rules;
 use crate::session_guard::SessionGuards;
 use crate::settings::EngineSettings;
 
@@ -81,6 +82,7 @@ pub(super) fn snapshot(
         hedges: same_hedges.map_or_else(new_hedges, |earlier| earlier.hedges.clone()),
         session_guards: Arc::new(SessionGuards::new(guards)),
         passthrough: Arc::new(passthrough),
+        rules: Arc::new(Rules::new(&configured.settings)),
         state: state.unwrap_or_else(|| Arc::new(RoutingState::new(configured.settings.allowed_bytes))),
     })
 }

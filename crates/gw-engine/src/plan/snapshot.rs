@@ -10,6 +10,7 @@ use crate::catalog::Catalog;
 use crate::names_map::NamesMap;
 use crate::passthrough_routes::PassthroughRoutes;
 use crate::plan::routing_state::RoutingState;
+use crate::rules::Rules;
 use crate::session_guard::SessionGuards;
 use crate::settings::RoutingSettings;
 
@@ -24,6 +25,8 @@ pub(crate) struct Snapshot {
     pub(crate) hedges: Option<Arc<HedgeBudget>>,
     pub(crate) session_guards: Arc<SessionGuards>,
     pub(crate) passthrough: Arc<PassthroughRoutes>,
+    /// The rules of budgets.
+    pub(crate) rules: Arc<Rules>,
     /// The routing state, which outlives the configuration.
     pub(crate) state: Arc<RoutingState>,
 }

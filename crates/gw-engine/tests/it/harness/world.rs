@@ -285,6 +285,7 @@ impl World {
             session: None,
             attribution: None,
             warnings: Vec::new(),
+            rules: None,
             max_cost: None,
             dry_run: None,
             cache_control: None,
