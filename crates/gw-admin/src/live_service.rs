@@ -8,9 +8,9 @@ use gw_engine::error::{Error, Kind};
 use gw_engine::rules::RuleObject;
 use gw_engine::{Caller, Engine};
 use gw_store::Store;
-use gw_wire::attribution::Attribution;
 use gw_store::audit::AuditRecord;
 use gw_store::journal::Journal;
+use gw_wire::attribution::Attribution;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore};
 
@@ -154,7 +154,10 @@ impl LiveAdminService {
         attribution: Option<Arc<Attribution>>,
     ) -> gw_engine::Result<AdminResponse> {
         let (this, caller) = (Arc::clone(self), caller.clone());
-        self.in_bounded_time(async move { show_me(this.service.store(), &this.engine, &caller, attribution.as_deref()).await }).await
+        self.in_bounded_time(async move {
+            show_me(this.service.store(), &this.engine, &caller, attribution.as_deref()).await
+        })
+        .await
     }
 
     /// Appends a change that is not one of the store's to the audit log. The change is made after this succeeded, so that there

@@ -209,7 +209,10 @@ fn passthrough_path(text: &str) -> CheckResult {
 /// Checks a name by which a rule has several counters.
 fn split(text: &str) -> CheckResult {
     let is_tag = text.strip_prefix("tag:").is_some_and(|name| !name.trim().is_empty());
-    need(is_tag || matches!(text, "team" | "key" | "end_user"), "is not 'team', 'key', 'end_user' or 'tag:NAME'")
+    need(
+        is_tag || matches!(text, "team" | "key" | "end_user"),
+        "is not 'team', 'key', 'end_user' or 'tag:NAME'",
+    )
 }
 
 /// Checks a key. It is sent in a header, and HTTP removes blanks at the ends of headers.

@@ -1,10 +1,10 @@
 //! A dry run: everything up to the upstream call, reported instead of done. It counts in no limit and leaves no row.
 
-use std::borrow::Cow;
 use bytes::Bytes;
 use gw_limits::Refusal;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
 use crate::error::Error;
 use crate::limit_error;
@@ -148,7 +148,8 @@ async fn refusal(
     let is_cut = request.writes_text() && client.caller.is_cut_by_budget();
     let least = least_case(request, plan);
     let needed = if is_cut { least.min(cost) } else { cost };
-    let Some(refusal) = uses.iter().find_map(|used| reservation_refusal(used, tokens, needed.femtos())) else {
+    let Some(refusal) = uses.iter().find_map(|used| reservation_refusal(used, tokens, needed.femtos()))
+    else {
         return client.rules.as_ref()?.first_refusal(of_rules, (tokens, needed.femtos()));
     };
     let shortest = (request.writes_text() && !is_cut).then_some(least).filter(|least| *least < cost);

@@ -268,7 +268,15 @@ impl Error {
     /// An error of this kind.
     #[must_use]
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, code: None, message: message.into(), retry_after: None, is_final: false, cause: None, rule: None }
+        Self {
+            kind,
+            code: None,
+            message: message.into(),
+            retry_after: None,
+            is_final: false,
+            cause: None,
+            rule: None,
+        }
     }
 
     /// A fault of the gateway itself, such as a task that panicked.

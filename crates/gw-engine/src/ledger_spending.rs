@@ -7,10 +7,10 @@ use gw_limits::{
     CountedRequest, LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SpendingQuestion,
     SubjectKind,
 };
-use gw_wire::attribution::Dimension;
 use gw_store::Store;
 use gw_store::journal::Journal;
 use gw_store::ledger::{Filter, GroupBy, Spender, Spent};
+use gw_wire::attribution::Dimension;
 
 use crate::auth::matches;
 use crate::clock::unix_seconds;
@@ -189,9 +189,10 @@ async fn tags(
     counter: &CounterId,
     time: &Filter,
 ) -> Result<Vec<Option<String>>, LedgerUnavailable> {
-    let of_split = counter.split.iter().find_map(|(by, value)| {
-        Some(Some(format!("{}:{}", by.strip_prefix("tag:")?, value.as_ref()?)))
-    });
+    let of_split = counter
+        .split
+        .iter()
+        .find_map(|(by, value)| Some(Some(format!("{}:{}", by.strip_prefix("tag:")?, value.as_ref()?))));
     if let Some(tag) = of_split {
         return Ok(vec![tag]);
     }
@@ -200,7 +201,8 @@ async fn tags(
         let named: Vec<_> = patterns.iter().cloned().map(Some).collect();
         return Ok(if named.is_empty() { vec![None] } else { named });
     }
-    let used = store.usage_by_name(Dimension::Tag, time, MAX_TAGS).await.map_err(|error| unavailable(&error))?;
+    let used =
+        store.usage_by_name(Dimension::Tag, time, MAX_TAGS).await.map_err(|error| unavailable(&error))?;
     let names = used.listed.into_iter().map(|(name, _)| name);
     Ok(names.filter(|name| patterns.iter().any(|pattern| matches(pattern, name))).map(Some).collect())
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use gw_limits::{Limiter, Subject, SubjectKind};
 use gw_wire::attribution::{Attribution, Dimension};
 
-use self::counter::{CounterId, Counter, MatchedNames};
+use self::counter::{Counter, CounterId, MatchedNames};
 pub use self::request_rules::RequestRules;
 pub(crate) use self::state::states;
 pub use self::state::{RuleObject, RuleState};
@@ -59,7 +59,8 @@ impl Rules {
         attribution: Option<&Attribution>,
     ) -> Option<Arc<RequestRules>> {
         let applying = self.0.iter().filter(|rule| rule.applies(caller, attribution));
-        let counters: Vec<Counter> = applying.map(|rule| rule.counter(limiter, caller, attribution)).collect();
+        let counters: Vec<Counter> =
+            applying.map(|rule| rule.counter(limiter, caller, attribution)).collect();
         (!counters.is_empty()).then(|| Arc::new(RequestRules::new(caller.subjects(), counters)))
     }
 
@@ -115,8 +116,7 @@ impl Rule {
 
     fn counter_of(&self, limiter: &Limiter, split: Vec<(String, Option<String>)>) -> Counter {
         let id = CounterId { rule: self.settings.name.clone(), matched: self.matched.clone(), split };
-        let subject: Arc<Subject> =
-            limiter.subject(SubjectKind::Rule, &id.to_text(), self.settings.limits);
+        let subject: Arc<Subject> = limiter.subject(SubjectKind::Rule, &id.to_text(), self.settings.limits);
         Counter { settings: Arc::clone(&self.settings), split: id.split, subject }
     }
 }

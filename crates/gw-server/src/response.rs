@@ -157,9 +157,9 @@ impl<S> HttpReply<S> {
         if let Some(rule) = &error.rule {
             let resets_at = rule.resets_at.as_ref();
             let named = [(RULE, Some(&rule.name)), (RULE_RESETS_AT, resets_at)];
-            let valued = named.into_iter().filter_map(|(name, value)| {
-                Some((name, HeaderValue::from_bytes(value?.as_bytes()).ok()?))
-            });
+            let valued = named
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, HeaderValue::from_bytes(value?.as_bytes()).ok()?)));
             reply.headers.extend(valued);
         }
         reply.code = Some(error.code().to_owned());

@@ -237,7 +237,9 @@ const OTHERS: &[Route] = &{
         Catalogue, Console, Generate, Manage, Me, NotFound, Page, Probe, Root, SignIn, StoredResponse,
     };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
-    use Management::{Admin, Budgets, Cache, Configuration, Diagnostics, Explain, Live, Metrics, Reload, Status};
+    use Management::{
+        Admin, Budgets, Cache, Configuration, Diagnostics, Explain, Live, Metrics, Reload, Status,
+    };
     [
         route(Operation::Messages.row().path, POST, Key, Generate(Generation::Answer(Operation::Messages))),
         route("/v1/messages/count_tokens", POST, Key, Generate(Generation::CountTokens)),

@@ -9,8 +9,8 @@ use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::error::Result;
 use crate::limit_error;
-use crate::plan::candidate::Plan;
 use crate::limit_use::is_of_rule;
+use crate::plan::candidate::Plan;
 use crate::plan::cost_estimate::{is_priced, least_case, worst_case};
 
 /// Reserves the request's worst case for its key, its team and its rules, and counts the request in its rules.

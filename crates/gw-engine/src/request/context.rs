@@ -14,8 +14,8 @@ use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 
 use crate::auth::Caller;
-use crate::rules::RequestRules;
 use crate::request::trace::RequestTrace;
+use crate::rules::RequestRules;
 
 /// The facts about a request beside its body.
 #[derive(Clone, Debug)]

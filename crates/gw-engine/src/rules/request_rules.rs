@@ -65,9 +65,8 @@ impl RequestRules {
 
     /// The error of a request that a rule refuses. Of several rules that refuse it, it names the first.
     pub(crate) async fn refusal(&self, limiter: &Limiter, refusal: &Refusal, need: Need) -> Error {
-        let refuses = |used: &SubjectUse| {
-            admission_refusal(used).or_else(|| reservation_refusal(used, need.0, need.1))
-        };
+        let refuses =
+            |used: &SubjectUse| admission_refusal(used).or_else(|| reservation_refusal(used, need.0, need.1));
         self.named(limiter, refusal, refuses).await
     }
 
@@ -107,8 +106,7 @@ impl RequestRules {
     /// The refusal of the first rule that refuses. `uses` are those of the counters.
     pub(crate) fn first_refusal(&self, uses: &[SubjectUse], (tokens, femtos): Need) -> Option<Error> {
         self.counters.iter().zip(uses).find_map(|(counter, used)| {
-            let refusal =
-                admission_refusal(used).or_else(|| reservation_refusal(used, tokens, femtos))?;
+            let refusal = admission_refusal(used).or_else(|| reservation_refusal(used, tokens, femtos))?;
             Some(refusal_error(counter, used, &refusal))
         })
     }

@@ -71,7 +71,8 @@ pub(crate) fn states(counters: &[Counter], uses: &[SubjectUse], (tokens, femtos)
     let mut states: Vec<RuleState> =
         counters.iter().zip(uses).map(|(counter, used)| state(counter, used, fits(used))).collect();
     let refusing = states.iter().position(|state| !state.fits);
-    let tightest = || uses.iter().enumerate().min_by_key(|(_, used)| share_left(used)).map(|(index, _)| index);
+    let tightest =
+        || uses.iter().enumerate().min_by_key(|(_, used)| share_left(used)).map(|(index, _)| index);
     if let Some(binding) = refusing.or_else(tightest).and_then(|index| states.get_mut(index)) {
         binding.binds = true;
     }
@@ -95,7 +96,10 @@ fn state(counter: &Counter, used: &SubjectUse, fits: bool) -> RuleState {
         tpm: limits.tpm,
         tokens_left: used.tokens.map(|state| state.remaining),
         in_flight: limits.max_in_flight,
-        in_flight_left: limits.max_in_flight.zip(used.in_flight).map(|(limit, count)| limit.saturating_sub(count)),
+        in_flight_left: limits
+            .max_in_flight
+            .zip(used.in_flight)
+            .map(|(limit, count)| limit.saturating_sub(count)),
         resets_at: limits.budget.and_then(|budget| end_of(budget.period)),
         fits,
         binds: false,

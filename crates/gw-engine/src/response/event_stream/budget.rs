@@ -66,13 +66,10 @@ impl StreamReservation {
         let (caller, rules) = (client.caller.clone(), client.rules.clone());
         let id = format!("{}+{}", call.context.client.request_id, self.steps);
         let (most, least) = (most.femtos(), least.femtos());
-        *self.growing.get_mut() =
-            Some(Box::pin(
-                async move {
-                    let subjects = rules.as_ref().map_or_else(|| caller.subjects(), |rules| rules.subjects());
-                    limiter.reserve_up_to(&id, subjects, 0, most, least).await
-                },
-            ));
+        *self.growing.get_mut() = Some(Box::pin(async move {
+            let subjects = rules.as_ref().map_or_else(|| caller.subjects(), |rules| rules.subjects());
+            limiter.reserve_up_to(&id, subjects, 0, most, least).await
+        }));
     }
 }
 

@@ -1,9 +1,9 @@
 //! Rules of budgets: they hold on every surface, name themselves in a refusal, and show their state.
 
-use gw_testkit::{Client, Response};
+use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Response};
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, Setup, World, assert_error, chat, with};
+use crate::harness::{ADMIN, BINARY, Setup, World, assert_error, chat, with};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -65,7 +65,9 @@ async fn rates_refuse_with_a_wait_and_use_up_no_rule() {
     for _ in 0..3 {
         let refused = tagged.post_json(CHAT, &ask()).await;
         assert_refused("narrow", &refused, "rate_limit_exceeded", "narrow");
-        assert!(refused.header("retry-after").is_some() && refused.header("x-gateway-rule-resets-at").is_some());
+        assert!(
+            refused.header("retry-after").is_some() && refused.header("x-gateway-rule-resets-at").is_some()
+        );
     }
     // The refusals counted in no rule: two of three requests are left.
     for _ in 0..2 {
@@ -178,19 +180,30 @@ async fn a_split_rule_has_a_counter_for_each_value_and_shows_its_state() {
 async fn a_restart_learns_what_a_rule_has_spent_from_the_ledger() {
     let rules = "[[budgets]]\nname = \"users\"\nmatch = { key = \"trusted\", tag = \"app:*\" }\n\
         split_by = [\"end_user\"]\nbudget_usd = 0.00005\n";
-    let mut world = world(rules).await;
-    let of = |world: &World, user: &str| {
-        trusted(world).with_header("x-gateway-user", user).with_header("x-gateway-tags", "app:shop")
+    let keys = "[[keys]]\nname = \"trusted\"\nkey = \"sk-trusted\"\ntrust_attribution = true\n";
+    let data = tempfile::tempdir().expect("a directory");
+    let upstream = FakeUpstream::start().await;
+    let setup = Setup { extra: format!("{keys}{rules}"), ..Setup::default() };
+    let config = setup.config(&upstream.base_url(), &upstream.base_url());
+    let start = || {
+        let launch = Launch::new(BINARY).file("gateway.toml", &config);
+        launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy()).start()
+    };
+    let gateway = start().await;
+    let of = |gateway: &Gateway, user: &str| {
+        let client = gateway.client().with_key("sk-trusted");
+        client.with_header("x-gateway-user", user).with_header("x-gateway-tags", "app:shop")
     };
     for _ in 0..2 {
-        of(&world, "ann").post_json(CHAT, &ask()).await.ok();
+        of(&gateway, "ann").post_json(CHAT, &ask()).await.ok();
     }
-    of(&world, "ben").post_json(CHAT, &ask()).await.ok();
-    world.gateway.restart().await;
-    let refused = of(&world, "ann").post_json(CHAT, &ask()).await;
+    of(&gateway, "ben").post_json(CHAT, &ask()).await.ok();
+    let _ = gateway.stop();
+    let gateway = start().await;
+    let refused = of(&gateway, "ann").post_json(CHAT, &ask()).await;
     assert_refused("after a restart", &refused, "insufficient_quota", "users");
     assert!(refused.message().contains("0.00004 USD"), "{}", refused.message());
-    of(&world, "ben").post_json(CHAT, &ask()).await.ok();
+    of(&gateway, "ben").post_json(CHAT, &ask()).await.ok();
 }
 
 #[tokio::test]

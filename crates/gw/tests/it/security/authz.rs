@@ -56,6 +56,7 @@ pub(super) const URLS: [(&str, &str, &[u16]); 69] = [
     ("/docs", "/docs", &[200, 200]),
     ("unknown", "/nothing", &[]),
     ("/admin/v1/providers", "/admin/v1/providers", &[200, 200]),
+    ("/admin/v1/budgets", "/admin/v1/budgets", &[200, 200]),
     ("/admin/v1/keys", "/admin/v1/keys", &[200, 200, 400]),
     ("/admin/v1/keys/{id}", "/admin/v1/keys/<id>", &[200, 200, 200, 200]),
     ("/admin/v1/keys/{id}/rotate", "/admin/v1/keys/<id>/rotate", &[200]),
