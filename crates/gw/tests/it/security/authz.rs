@@ -12,7 +12,7 @@ use crate::identity::roles;
 
 /// A URL of each route, and the status of each of its methods for a caller with the rights, in the order of the route's
 /// own list (without OPTIONS). The body is an empty object. A new route without a row fails the test.
-pub(super) const URLS: [(&str, &str, &[u16]); 69] = [
+pub(super) const URLS: [(&str, &str, &[u16]); 70] = [
     ("/v1/completions", "/v1/completions", &[400]),
     ("/v1/chat/completions", "/v1/chat/completions", &[400]),
     ("/v1/embeddings", "/v1/embeddings", &[400]),
