@@ -5,10 +5,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gw_engine::error::{Error, Kind};
+use gw_engine::rules::RuleObject;
 use gw_engine::{Caller, Engine};
 use gw_store::Store;
 use gw_store::audit::AuditRecord;
 use gw_store::journal::Journal;
+use gw_wire::attribution::Attribution;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore};
@@ -25,6 +27,13 @@ use crate::service::AdminService;
 
 /// How long the store may take for an answer. It is longer than the time that SQLite waits for another program's lock.
 const STORE_TIMEOUT: Duration = Duration::from_secs(8);
+
+/// The answer about all rules.
+#[derive(serde::Serialize)]
+struct RuleList {
+    object: &'static str,
+    data: Vec<RuleObject>,
+}
 
 /// The [`AdminService`] of a running gateway. Its engine uses a changed key or team before the operator gets the answer.
 #[derive(Debug)]
@@ -145,13 +154,32 @@ impl LiveAdminService {
         .await
     }
 
+    /// `GET /admin/v1/budgets`: all rules with their counters.
+    ///
+    /// # Errors
+    /// `store_unavailable`.
+    pub async fn budgets(self: &Arc<Self>) -> gw_engine::Result<AdminResponse> {
+        let this = Arc::clone(self);
+        self.in_bounded_time(async move {
+            AdminResponse::json(&RuleList { object: "list", data: this.engine.all_rules().await })
+        })
+        .await
+    }
+
     /// `GET /v1/me`: the caller's own limits, spending, models and errors, in bounded time.
     ///
     /// # Errors
     /// `store_unavailable`.
-    pub async fn me(self: &Arc<Self>, caller: &Caller) -> gw_engine::Result<AdminResponse> {
+    pub async fn me(
+        self: &Arc<Self>,
+        caller: &Caller,
+        attribution: Option<Arc<Attribution>>,
+    ) -> gw_engine::Result<AdminResponse> {
         let (this, caller) = (Arc::clone(self), caller.clone());
-        self.in_bounded_time(async move { show_me(this.service.store(), &this.engine, &caller).await }).await
+        self.in_bounded_time(async move {
+            show_me(this.service.store(), &this.engine, &caller, attribution.as_deref()).await
+        })
+        .await
     }
 
     /// Appends a change that is not one of the store's to the audit log. The change is made after this succeeded, so that there

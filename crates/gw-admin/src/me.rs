@@ -1,9 +1,11 @@
 //! `GET /v1/me`: a key as its holder may see it: its spending, its limits, its models and its recent errors.
 
 use gw_engine::limit_use::{SubjectKind, SubjectUse};
+use gw_engine::rules::RuleState;
 use gw_engine::{Caller, Engine};
 use gw_store::ledger::{Entry, Filter, Sums};
 use gw_store::{Period, Store};
+use gw_wire::attribution::Attribution;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -24,6 +26,8 @@ struct MeObject<'a> {
     /// Null while the limits cannot be read.
     limits: Option<Vec<SubjectObject>>,
     binding_limit: Option<BindingLimit>,
+    /// The rules that apply to the caller's requests.
+    rules: Vec<RuleState>,
     models: Vec<String>,
     recent_errors: Vec<ErrorObject<'a>>,
 }
@@ -127,7 +131,12 @@ impl<'a> From<&'a Entry> for ErrorObject<'a> {
 }
 
 /// Answers for this caller.
-pub(crate) async fn show_me(store: &Store, engine: &Engine, caller: &Caller) -> AdminResult {
+pub(crate) async fn show_me(
+    store: &Store,
+    engine: &Engine,
+    caller: &Caller,
+    attribution: Option<&Attribution>,
+) -> AdminResult {
     let now = unix_seconds();
     let (day, month) =
         (spent(store, caller, Period::Day, now).await?, spent(store, caller, Period::Month, now).await?);
@@ -144,6 +153,7 @@ pub(crate) async fn show_me(store: &Store, engine: &Engine, caller: &Caller) -> 
         spend: SpendObject { day: day.into(), month: month.into() },
         binding_limit: uses.as_deref().and_then(binding_limit),
         limits: uses.map(|uses| uses.iter().map(|subject| subject_object(subject, now)).collect()),
+        rules: engine.rules_of(caller, attribution).await,
         models: engine.model_names(caller),
         recent_errors: errors.iter().map(ErrorObject::from).collect(),
     })
@@ -162,6 +172,7 @@ fn scope(kind: SubjectKind) -> &'static str {
     match kind {
         SubjectKind::Key => "key",
         SubjectKind::Team => "team",
+        SubjectKind::Rule => "rule",
     }
 }
 

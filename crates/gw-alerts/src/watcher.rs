@@ -9,6 +9,7 @@ use gw_engine::occurrences::Occurrence;
 use gw_engine::{Caller, Engine};
 use gw_wire::calendar::unix_seconds;
 use gw_wire::money::Money;
+use serde_json::{Map, Value};
 use tokio::sync::mpsc::Receiver;
 use tokio::time::MissedTickBehavior;
 
@@ -58,9 +59,13 @@ pub async fn run(alerts: Alerts, engine: Arc<Engine>, conditions: Arc<dyn Condit
         looks = if watches { looks.wrapping_add(1) } else { 0 };
         watches = true;
         read(&alerts, &mut events, &mut touched).await;
+        if !touched.is_empty() {
+            look_at_rules(&alerts, &engine).await;
+        }
         look_at(&alerts, &engine, &mut touched).await;
         if looks.is_multiple_of(BUDGETS_EVERY) {
             look_at_all(&alerts, &engine).await;
+            look_at_rules(&alerts, &engine).await;
         }
         if looks.is_multiple_of(PROVIDERS_EVERY) {
             looks::at_providers(&alerts, &engine).await;
@@ -110,6 +115,8 @@ async fn look_at(alerts: &Alerts, engine: &Engine, touched: &mut HashMap<Arc<str
             let name = match used.kind {
                 SubjectKind::Key => caller.key_name().to_string(),
                 SubjectKind::Team => used.id.clone(),
+                // A caller's own limits are those of its key and its team.
+                SubjectKind::Rule => continue,
             };
             if let Some(spending) = spending(name, &used, refused.contains(&used.kind)) {
                 alerts.tell_budget(&spending).await;
@@ -117,6 +124,16 @@ async fn look_at(alerts: &Alerts, engine: &Engine, touched: &mut HashMap<Arc<str
         }
     }
     touched.retain(|_, entry| entry.looks_left > 0);
+}
+
+/// Looks at the budgets of rules.
+async fn look_at_rules(alerts: &Alerts, engine: &Engine) {
+    for found in engine.rule_budgets(MAX_SUBJECTS).await {
+        let Some(mut spending) = spending(found.name, &found.used, false) else { continue };
+        let split = found.split.into_iter().map(|(by, value)| (by, value.map_or(Value::Null, Value::from)));
+        spending.split = Some(split.collect::<Map<_, _>>()).filter(|split| !split.is_empty());
+        alerts.tell_budget(&spending).await;
+    }
 }
 
 /// Looks at the budgets of the configured keys and of the teams: a process may have died between a charge and its event.
@@ -137,6 +154,7 @@ fn spending(name: String, used: &SubjectUse, is_refused: bool) -> Option<BudgetS
         kind: match used.kind {
             SubjectKind::Key => BudgetKind::Key,
             SubjectKind::Team => BudgetKind::Team,
+            SubjectKind::Rule => BudgetKind::Rule,
         },
         name,
         id: used.id.clone(),

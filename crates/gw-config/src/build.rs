@@ -18,6 +18,7 @@ use super::settings::{AgentSettings, Config, Loaded, Readable, StoreSettings};
 use super::tree::Table;
 
 mod alerts;
+mod budgets;
 mod cache;
 mod fields;
 mod guards;
@@ -57,6 +58,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
                 .and_then(|path| codex_instructions(&path, root, report)),
             keys: keys::keys(root, report),
             guards: guards::guards(root, report),
+            budgets: budgets::budgets(root, report),
             passthrough: passthrough::routes(root, &names, timeouts, report),
             shown: String::new(),
             allowed_bytes: None,

@@ -29,6 +29,8 @@ pub(super) static ALERT_EVENT: TextFormat =
     TextFormat { shape: "an event, such as budget:0.8 or provider_down", check: alert_event };
 pub(super) static ALERT_URL: TextFormat = TextFormat { shape: "http:// or https:// URL", check: alert_url };
 pub(super) static ALERT_SECRET: TextFormat = TextFormat { shape: "whsec_ and base64", check: alert_secret };
+pub(super) static SPLIT: TextFormat =
+    TextFormat { shape: "`team`, `key`, `end_user` or `tag:NAME`", check: split };
 pub(super) static CREDENTIAL: TextFormat = TextFormat { shape: "a key", check: credential };
 pub(super) static HEADER: TextFormat = TextFormat { shape: "a header's name", check: header_name };
 pub(super) static HEADER_VALUE: TextFormat = TextFormat { shape: "a header's value", check: header_value };
@@ -232,6 +234,15 @@ pub(super) fn alert_url_host(text: &str) -> Result<Option<IpAddr>, &'static str>
 
 fn alert_secret(text: &str) -> CheckResult {
     need(gw_alerts::is_signing_secret(text), "is not whsec_ and base64")
+}
+
+/// Checks a name by which a rule has several counters.
+fn split(text: &str) -> CheckResult {
+    let is_tag = text.strip_prefix("tag:").is_some_and(|name| !name.trim().is_empty());
+    need(
+        is_tag || matches!(text, "team" | "key" | "end_user"),
+        "is not 'team', 'key', 'end_user' or 'tag:NAME'",
+    )
 }
 
 /// Checks a key. It is sent in a header, and HTTP removes blanks at the ends of headers.

@@ -6,6 +6,7 @@ use super::schema::{Kind, Section, key};
 mod agents;
 mod alerts;
 mod aliases;
+mod budgets;
 mod cache;
 mod catalogue;
 mod guards;
@@ -52,6 +53,7 @@ pub(super) static ROOT: Section = Section {
         key("keys", Kind::Tables(&keys::KEY), "", ""),
         key("guards", Kind::Tables(&guards::GUARD), "", ""),
         key("alerts", Kind::Tables(&alerts::ALERT), "", ""),
+        key("budgets", Kind::Tables(&budgets::BUDGET), "", ""),
         key("passthrough", Kind::Tables(&passthrough::PASSTHROUGH), "", ""),
         key("identity", Kind::Table(&identity::IDENTITY), "", ""),
     ],

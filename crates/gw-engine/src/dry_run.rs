@@ -1,23 +1,21 @@
 //! A dry run: everything up to the upstream call, reported instead of done. It counts in no limit and leaves no row.
 
-use std::borrow::Cow;
-use std::time::Duration;
-
 use bytes::Bytes;
-use gw_limits::{Refusal, SubjectUse};
-use gw_wire::money::Money;
+use gw_limits::Refusal;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use std::borrow::Cow;
 
-use crate::clock::unix_seconds;
 use crate::error::Error;
 use crate::limit_error;
+use crate::limit_use::{admission_refusal, reservation_refusal};
 use crate::plan::candidate::{Candidate, Plan};
 use crate::plan::cost_estimate::{is_priced, least_case, longest_answer, worst_case};
 use crate::plan::snapshot::Snapshot;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 use crate::request::fan_out;
+use crate::rules::RuleState;
 use crate::services::Services;
 
 /// The warning about a model whose price is unknown.
@@ -29,8 +27,7 @@ struct Report<'a> {
     model: &'a str,
     candidates: Vec<CandidateObject<'a>>,
     estimate: Estimate,
-    /// Rules of budgets. There are none yet: the limits of keys and teams are no rules.
-    rules: [(); 0],
+    rules: Vec<RuleState>,
     would: &'static str,
     error: Option<LimitError<'a>>,
     warnings: Vec<Cow<'static, str>>,
@@ -72,7 +69,7 @@ pub(crate) async fn report(
     }
     let first = plan.candidates.first();
     let is_known = plan.candidates.iter().all(|candidate| is_priced(request, candidate));
-    let (_, cost) = worst_case(request, &plan, &snapshot.routing);
+    let (tokens, cost) = worst_case(request, &plan, &snapshot.routing);
     let of_edge = client.warnings.iter().map(|warning| Cow::Borrowed(*warning));
     let of_encoding = first.map(|first| encoding_warnings(request, first)).unwrap_or_default();
     let mut warnings: Vec<Cow<'static, str>> = of_edge.chain(of_encoding).collect();
@@ -81,6 +78,10 @@ pub(crate) async fn report(
     }
     let longest =
         |candidate: &Candidate| longest_answer(request, candidate).saturating_mul(request.answers());
+    let rules = match &client.rules {
+        Some(rules) => rules.states(&services.limiter, (tokens, cost.femtos())).await,
+        None => Vec::new(),
+    };
     let report = Report {
         object: "gateway.dry_run",
         model: request.model(),
@@ -90,7 +91,7 @@ pub(crate) async fn report(
             max_completion_tokens: plan.candidates.iter().map(longest).max().unwrap_or(0),
             cost_usd: is_known.then(|| RawValue::from_string(cost.to_string()).ok()).flatten(),
         },
-        rules: [],
+        rules,
         would: if refusal.is_some() { "refuse" } else { "serve" },
         error: refusal.as_ref().map(|error| LimitError {
             status: error.status(),
@@ -124,20 +125,22 @@ async fn refusal(
     snapshot: &Snapshot,
     plan: &mut Plan,
 ) -> Option<Error> {
-    if let Some(subject) = client.caller.refuses_unpriced() {
+    if let Some(refusing) = client.refuses_unpriced() {
         let first = plan.candidates.first()?;
         if !plan.candidates.iter().any(|candidate| is_priced(request, candidate)) {
-            return Some(limit_error::unpriced(subject, &first.model.id));
+            return Some(limit_error::unpriced(&refusing, &first.model.id));
         }
         plan.candidates.retain(|candidate| is_priced(request, candidate));
     }
-    let subjects = client.caller.subjects();
+    let subjects = client.subjects();
     if subjects.is_empty() {
         return None;
     }
+    let own = client.caller.subjects().len();
     let Some(uses) = services.limiter.inspect(subjects).await else {
         return Some(limit_error::error(&Refusal::StoreUnavailable));
     };
+    let (uses, of_rules) = uses.split_at(own.min(uses.len()));
     if let Some(refusal) = uses.iter().find_map(admission_refusal) {
         return Some(limit_error::error(&refusal));
     }
@@ -145,48 +148,10 @@ async fn refusal(
     let is_cut = request.writes_text() && client.caller.is_cut_by_budget();
     let least = least_case(request, plan);
     let needed = if is_cut { least.min(cost) } else { cost };
-    let refusal = uses.iter().find_map(|used| reservation_refusal(used, tokens, needed))?;
+    let Some(refusal) = uses.iter().find_map(|used| reservation_refusal(used, tokens, needed.femtos()))
+    else {
+        return client.rules.as_ref()?.first_refusal(of_rules, (tokens, needed.femtos()));
+    };
     let shortest = (request.writes_text() && !is_cut).then_some(least).filter(|least| *least < cost);
     Some(limit_error::reservation_error(&refusal, shortest))
-}
-
-/// The refusal of a request before its body is known.
-fn admission_refusal(used: &SubjectUse) -> Option<Refusal> {
-    let subject = used.kind;
-    if let Some(state) = used.requests.filter(|state| state.remaining == 0) {
-        return Some(Refusal::Requests { subject, limit: state.limit, retry_after: state.reset });
-    }
-    let limit = used.limits.max_in_flight;
-    if let Some((limit, _)) = limit.zip(used.in_flight).filter(|(limit, count)| count >= limit) {
-        return Some(Refusal::InFlight { subject, limit });
-    }
-    budget_refusal(used, 1)
-}
-
-/// The refusal of a request that may need so many tokens and so much money.
-fn reservation_refusal(used: &SubjectUse, wanted: u64, cost: Money) -> Option<Refusal> {
-    let subject = used.kind;
-    if let Some(state) = used.tokens.filter(|state| wanted > state.remaining) {
-        let retry_after = (wanted <= state.limit).then_some(state.reset);
-        return Some(Refusal::Tokens { subject, limit: state.limit, wanted, retry_after });
-    }
-    budget_refusal(used, cost.femtos())
-}
-
-/// The refusal of a budget that has less left than this.
-fn budget_refusal(used: &SubjectUse, needed_femtos: i128) -> Option<Refusal> {
-    const NANO_USD: i128 = 1_000_000;
-    let budget = used.limits.budget?;
-    let Some(spending) = used.budget else { return Some(Refusal::StoreUnavailable) };
-    let left = budget.femtos() - spending.spent_femtos - spending.reserved_femtos;
-    if left >= needed_femtos {
-        return None;
-    }
-    let now = unix_seconds();
-    let now = i64::try_from(now).unwrap_or(i64::MAX);
-    let end = budget.period.around(now).1;
-    let resets_in =
-        (end < i64::MAX).then(|| Duration::from_secs(u64::try_from(end.saturating_sub(now)).unwrap_or(0)));
-    let left_nano = u64::try_from(left.max(0) / NANO_USD).unwrap_or(u64::MAX);
-    Some(Refusal::Budget { subject: used.kind, resets_in, left_nano })
 }

@@ -252,6 +252,17 @@ pub struct Error {
     pub is_final: bool,
     /// The upstream's fault behind an error inside a stream. Clients of OpenAI's dialect see one kind for most faults.
     pub cause: Option<Kind>,
+    /// The rule that refuses the request.
+    pub rule: Option<Box<RefusingRule>>,
+}
+
+/// A rule that refuses a request, for the headers of the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusingRule {
+    /// Its name.
+    pub name: String,
+    /// When it begins anew, in the form of RFC 3339.
+    pub resets_at: Option<String>,
 }
 
 /// A result with this error.
@@ -261,7 +272,15 @@ impl Error {
     /// An error of this kind.
     #[must_use]
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { kind, code: None, message: message.into(), retry_after: None, is_final: false, cause: None }
+        Self {
+            kind,
+            code: None,
+            message: message.into(),
+            retry_after: None,
+            is_final: false,
+            cause: None,
+            rule: None,
+        }
     }
 
     /// A fault of the gateway itself, such as a task that panicked.

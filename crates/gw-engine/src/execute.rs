@@ -4,17 +4,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_wire::stream::Opening;
-use http::HeaderValue;
 use http::header::CONTENT_TYPE;
+use http::{HeaderName, HeaderValue};
 
 use crate::call::Call;
 use crate::call::reserve::reserve;
 use crate::error::{Error, Kind, Result};
+use crate::limit_use::budget_left;
 use crate::request::one_shot::OneShot;
 use crate::response::disconnect::{DetachOnDrop, DisconnectDrain};
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::PendingFirstToken;
-use crate::response::headers::{cache_status, cost_header, reply_headers};
+use crate::response::headers::{cache_status, cost_header, left_header, reply_headers};
 use crate::response::reply::{Reply, ReplyBody};
 use crate::services::Services;
 use crate::upstream::attempts;
@@ -77,12 +78,21 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
     }
     let media_type = call.context.request.one_shot().and_then(OneShot::media_type);
     headers.extend(media_type.map(|media_type| (CONTENT_TYPE, HeaderValue::from_static(media_type))));
+    if call.context.client.subjects().iter().any(|subject| subject.limits().budget.is_some()) {
+        headers.extend(Box::pin(least_left(&call)).await);
+    }
     match answer {
         Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body) }),
         Answer::Stream(_) | Answer::Vectors(_) => {
             Err(Error::new(Kind::InternalError, "The answer is not a document."))
         }
     }
+}
+
+/// The header with the least money that a budget of the request has left after it.
+async fn least_left(call: &Call) -> Option<(HeaderName, HeaderValue)> {
+    let uses = call.context.limiter.inspect(call.context.client.subjects()).await?;
+    left_header(uses.iter().filter_map(budget_left).min()?)
 }
 
 async fn stream(services: &Services, call: Box<Call>) -> Result<Reply> {

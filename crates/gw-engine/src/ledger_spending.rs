@@ -9,7 +9,12 @@ use gw_limits::{
 };
 use gw_store::Store;
 use gw_store::journal::Journal;
-use gw_store::ledger::{Spender, Spent};
+use gw_store::ledger::{Filter, GroupBy, Spender, Spent};
+use gw_wire::attribution::Dimension;
+
+use crate::auth::matches;
+use crate::clock::unix_seconds;
+use crate::rules::counter::CounterId;
 
 /// The time to wait for rows that are not in the ledger yet.
 const PENDING_ROWS_TIMEOUT: Duration = Duration::from_secs(2);
@@ -42,6 +47,9 @@ impl LedgerSpending {
         let who = match kind {
             SubjectKind::Key => Spender::Key(id),
             SubjectKind::Team => Spender::Team(id),
+            SubjectKind::Rule => {
+                return rule_spending(&self.store, id, SpendingQuestion { time, before, requests }).await;
+            }
         };
         let spent = self.store.spent_with(who, time, before, requests).await;
         let failed = |error| {
@@ -69,6 +77,139 @@ impl SpendingLedger for LedgerSpending {
     ) -> SpendingFuture<'a> {
         Box::pin(self.look_up(kind, id, question))
     }
+}
+
+/// The spending of a counter of a rule. A request with two tags that the rule names counts twice here, which is safer than not at
+/// all. So does a request whose row is written between the two questions.
+async fn rule_spending(
+    store: &Store,
+    id: &str,
+    SpendingQuestion { time, before, requests }: SpendingQuestion<'_>,
+) -> Result<Spending, LedgerUnavailable> {
+    let counter = CounterId::parse(id).ok_or(LedgerUnavailable)?;
+    let mut counted_requests = Vec::new();
+    for id in requests {
+        if let Some(row) = store.request(id).await.map_err(|error| unavailable(&error))? {
+            let (cost_femtos, begun) =
+                if before.is_some() { (row.cost, row.at.div_euclid(1000)) } else { (0, 0) };
+            counted_requests.push(CountedRequest { id: id.clone(), cost_femtos, begun });
+        }
+    }
+    let now = i64::try_from(unix_seconds()).unwrap_or(i64::MAX);
+    let mut steps = Vec::new();
+    let mut begin = time.from;
+    loop {
+        let next = time.step.map(|step| begin.saturating_add(step.max(1)));
+        let is_last = next.is_none_or(|next| next > now || next >= time.until);
+        let end = next.filter(|_| !is_last);
+        steps.push((begin, rule_sum(store, &counter, begin, end).await?));
+        match next {
+            Some(next) if !is_last => begin = next,
+            _ => break,
+        }
+    }
+    let before_femtos = match before {
+        Some((from, until)) => rule_sum(store, &counter, from, Some(until)).await?,
+        None => 0,
+    };
+    Ok(Spending { steps, before_femtos, counted_requests })
+}
+
+/// The cost of the requests of a counter in a time.
+async fn rule_sum(
+    store: &Store,
+    counter: &CounterId,
+    from: i64,
+    until: Option<i64>,
+) -> Result<i128, LedgerUnavailable> {
+    let keys = key_ids(store, counter).await?;
+    let time = Filter {
+        since: Some(from.saturating_mul(1000)),
+        until: until.map(|until| until.saturating_mul(1000)),
+        ..Filter::default()
+    };
+    let mut sum = 0_i128;
+    for filter in filters(store, counter, &time).await? {
+        for (key, sums) in store.usage(GroupBy::Key, &filter).await.map_err(|error| unavailable(&error))? {
+            if keys.as_ref().is_none_or(|keys| keys.contains(&key)) {
+                sum = sum.saturating_add(sums.cost);
+            }
+        }
+    }
+    Ok(sum)
+}
+
+/// The ids of the keys of a counter. None: all keys.
+async fn key_ids(store: &Store, counter: &CounterId) -> Result<Option<Vec<String>>, LedgerUnavailable> {
+    if let Some(Some(id)) = counter.split_value("key") {
+        return Ok(Some(vec![id.to_owned()]));
+    }
+    let mut ids = counter.matched.keys.clone();
+    if ids.is_empty() {
+        return Ok(None);
+    }
+    let stored = store.keys().await.map_err(|error| unavailable(&error))?;
+    let named = stored.into_iter().filter(|key| counter.matched.keys.contains(&key.name)).map(|key| key.id);
+    ids.extend(named);
+    Ok(Some(ids))
+}
+
+/// The filters whose rows are those of a counter, whatever their key.
+async fn filters(
+    store: &Store,
+    counter: &CounterId,
+    time: &Filter,
+) -> Result<Vec<Filter>, LedgerUnavailable> {
+    let tags = tags(store, counter, time).await?;
+    let choices = |split: &str, matched: &[String]| match counter.split_value(split) {
+        Some(Some(value)) => vec![Some(value.to_owned())],
+        // The requests without a value have no filter of their own: those of all values count, which is safer.
+        Some(None) | None if matched.is_empty() => vec![None],
+        Some(None) | None => matched.iter().cloned().map(Some).collect(),
+    };
+    let mut filters = Vec::new();
+    for team in choices("team", &counter.matched.teams) {
+        for user in choices("end_user", &counter.matched.end_users) {
+            for tag in &tags {
+                let names = [(Dimension::EndUser, user.clone()), (Dimension::Tag, tag.clone())];
+                let names = names.into_iter().filter_map(|(kind, name)| Some((kind, name?))).collect();
+                filters.push(Filter { team: team.clone(), names, ..time.clone() });
+            }
+        }
+    }
+    Ok(filters)
+}
+
+/// The most tags that are read for a pattern.
+const MAX_TAGS: u32 = 1_000;
+
+/// The tags whose requests count. One None: all requests.
+async fn tags(
+    store: &Store,
+    counter: &CounterId,
+    time: &Filter,
+) -> Result<Vec<Option<String>>, LedgerUnavailable> {
+    let of_split = counter
+        .split
+        .iter()
+        .find_map(|(by, value)| Some(Some(format!("{}:{}", by.strip_prefix("tag:")?, value.as_ref()?))));
+    if let Some(tag) = of_split {
+        return Ok(vec![tag]);
+    }
+    let patterns = &counter.matched.tags;
+    if !patterns.iter().any(|pattern| pattern.contains('*')) {
+        let named: Vec<_> = patterns.iter().cloned().map(Some).collect();
+        return Ok(if named.is_empty() { vec![None] } else { named });
+    }
+    let used =
+        store.usage_by_name(Dimension::Tag, time, MAX_TAGS).await.map_err(|error| unavailable(&error))?;
+    let names = used.listed.into_iter().map(|(name, _)| name);
+    Ok(names.filter(|name| patterns.iter().any(|pattern| matches(pattern, name))).map(Some).collect())
+}
+
+fn unavailable(error: &dyn std::fmt::Display) -> LedgerUnavailable {
+    tracing::warn!("the budget of a rule cannot be looked up: {error}");
+    LedgerUnavailable
 }
 
 /// Spending without a ledger: always zero.

@@ -40,6 +40,7 @@ pub mod response_cache;
 mod response_reading;
 mod responses;
 mod retry_policy;
+pub mod rules;
 pub mod semantic_names;
 mod services;
 mod session_guard;

@@ -58,11 +58,11 @@ pub(crate) fn reservation_error(refusal: &Refusal, shortest: Option<Money>) -> E
 }
 
 /// The error of a request whose cost a budget cannot know (`unpriced = "refuse"`).
-pub(crate) fn unpriced(subject: SubjectKind, model: &str) -> Error {
+pub(crate) fn unpriced(refusing: &str, model: &str) -> Error {
     Error::new(
         Kind::InsufficientQuota,
         format!(
-            "The price of the model '{model}' is unknown, and the budget of this {subject} refuses requests whose cost it cannot know (unpriced = \"refuse\")."
+            "The price of the model '{model}' is unknown, and {refusing} refuses requests whose cost it cannot know (unpriced = \"refuse\")."
         ),
     )
 }

@@ -25,6 +25,7 @@ use crate::catalog::Model;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::{Error, Kind, Result};
 use crate::limit_error;
+use crate::limit_use::is_of_rule;
 use crate::passthrough_routes::PassthroughRoute;
 use crate::plan::candidate::Candidate;
 use crate::plan::snapshot::Snapshot;
@@ -81,9 +82,10 @@ struct ReadyRequest {
 /// Every refusal of the request, and the failure of the upstream call.
 pub(crate) async fn run(
     services: &Services,
-    client: Box<RequestContext>,
+    mut client: Box<RequestContext>,
     request: PassthroughRequest,
 ) -> Result<PassthroughReply> {
+    client.rules = services.rules_of(&services.snapshot(), &client);
     let mut settlement = Settlement::open(
         &client,
         Arc::clone(&services.metrics),
@@ -122,7 +124,7 @@ async fn begin(
         record.model = Some(Arc::clone(&candidate.model.id));
         record.provider = Some(Arc::clone(&candidate.model.provider));
     });
-    charging.check_price(client.caller.refuses_unpriced())?;
+    charging.check_price(client.refuses_unpriced().as_deref())?;
     if let Some(guarded) = snapshot.session_guards.of_forwarded(client, requested_model) {
         let warnings = guarded.admit(&services.limiter, &services.metrics).await?;
         if !warnings.is_empty() {
@@ -130,18 +132,40 @@ async fn begin(
         }
         settlement.charge_session(guarded.charge(&services.limiter));
     }
-    let subjects = client.caller.subjects();
-    if !subjects.is_empty() {
-        let (tokens, cost) = charging.worst_case();
-        let most = cost.femtos();
-        let reserving = services.limiter.reserve_up_to(&client.request_id, subjects, tokens, most, most);
-        let (reserved, _) = reserving.await.map_err(|refusal| {
-            services.metrics.occurrences.tell_refusal(&client.caller, &refusal);
-            limit_error::reservation_error(&refusal, None)
-        })?;
-        settlement.hold(reserved);
-    }
+    reserve(services, client, charging, settlement).await?;
     Ok(prepared)
+}
+
+/// Reserves the worst case for the key, its team and the rules, and counts the request in the rules.
+async fn reserve(
+    services: &Services,
+    client: &RequestContext,
+    charging: &Charging,
+    settlement: &mut Settlement,
+) -> Result<()> {
+    let subjects = client.subjects();
+    if subjects.is_empty() {
+        return Ok(());
+    }
+    let (tokens, cost) = charging.worst_case();
+    let most = cost.femtos();
+    let reserving = services.limiter.reserve_up_to(&client.request_id, subjects, tokens, most, most);
+    let (reserved, _) = match reserving.await {
+        Ok(reserved) => reserved,
+        Err(refusal) => {
+            services.metrics.occurrences.tell_refusal(&client.caller, &refusal);
+            return Err(match client.rules.as_ref().filter(|_| is_of_rule(&refusal)) {
+                Some(rules) => Box::pin(rules.refusal(&services.limiter, &refusal, (tokens, most))).await,
+                None => limit_error::reservation_error(&refusal, None),
+            });
+        }
+    };
+    if let Some(rules) = &client.rules {
+        let admitting = rules.admit(&services.limiter, &client.request_id);
+        settlement.hold_permit(Box::pin(admitting).await?);
+    }
+    settlement.hold(reserved);
+    Ok(())
 }
 
 fn prepare(

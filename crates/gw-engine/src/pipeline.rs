@@ -99,7 +99,7 @@ pub(crate) async fn begin(
 /// Notes the report of a dry run. Returns the error that ends the request: its own, or one that the edge replaces by the report.
 async fn answer_dry_run(
     services: &Services,
-    client: Box<RequestContext>,
+    mut client: Box<RequestContext>,
     body: Bytes,
     is_heavy: bool,
     parse: impl FnOnce(Bytes, &RequestLimits) -> Result<ValidatedRequest>,
@@ -109,6 +109,7 @@ async fn answer_dry_run(
         Ok(prepared) => prepared,
         Err(error) => return error,
     };
+    client.rules = services.rules_of(&snapshot, &client);
     if let Some(dry_run) = &client.dry_run {
         dry_run.note(report(services, &client, &request, &snapshot, plan).await);
     }
@@ -119,7 +120,7 @@ async fn answer_dry_run(
 pub(crate) async fn begin_sized(
     services: &Services,
     operation: Operation,
-    client: Box<RequestContext>,
+    mut client: Box<RequestContext>,
     body: Bytes,
     is_heavy: bool,
     parse: impl FnOnce(Bytes, &RequestLimits) -> Result<ValidatedRequest>,
@@ -143,6 +144,7 @@ pub(crate) async fn begin_sized(
             return Err(error);
         }
     };
+    client.rules = services.rules_of(&snapshot, &client);
     client.log.note(|record| {
         record.stream = request.wants_stream();
         if let Some(first) = plan.candidates.first() {

@@ -13,8 +13,10 @@ use crate::call::Call;
 use crate::cpu_pool::CpuPool;
 use crate::metrics::Metrics;
 use crate::plan::snapshot::Snapshot;
+use crate::request::context::RequestContext;
 use crate::response::disconnect::{DisconnectDrain, DrainPlaces};
 use crate::response_cache::caching::ResponseCache;
+use crate::rules::RequestRules;
 use crate::shutdown::{CutoffWatch, StreamCutoff};
 use crate::stored_responses::{BackgroundResponses, StoredResponses};
 
@@ -43,6 +45,14 @@ pub(crate) struct Services {
 impl Services {
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.snapshot.load_full()
+    }
+
+    /// The rules that apply to a request.
+    pub(crate) fn rules_of(&self, snapshot: &Snapshot, client: &RequestContext) -> Option<Arc<RequestRules>> {
+        if snapshot.rules.is_empty() {
+            return None;
+        }
+        snapshot.rules.of(&self.limiter, &client.caller, client.attribution.as_deref())
     }
 
     /// Whether the gateway is shutting down.

@@ -186,6 +186,25 @@ pub struct GuardSettings {
     pub action: GuardAction,
 }
 
+/// One `[[budgets]]` entry. An empty list matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleSettings {
+    /// Its name, which no other rule has.
+    pub name: String,
+    /// Teams of keys.
+    pub teams: Vec<String>,
+    /// Names or ids of keys.
+    pub keys: Vec<String>,
+    /// Tags of requests, with `*`.
+    pub tags: Vec<String>,
+    /// End users of requests.
+    pub end_users: Vec<String>,
+    /// There is one counter for each value: `team`, `key`, `end_user` or `tag:NAME`.
+    pub split_by: Vec<String>,
+    /// The limits and the budget.
+    pub limits: Limits,
+}
+
 /// The credential that the upstream of a pass-through route gets: the operator's or the client's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CredentialMode {
@@ -265,6 +284,8 @@ pub struct EngineSettings {
     pub keys: Vec<KeySettings>,
     /// `[[guards]]`.
     pub guards: Vec<GuardSettings>,
+    /// `[[budgets]]`.
+    pub budgets: Vec<RuleSettings>,
     /// `[[passthrough]]`.
     pub passthrough: Vec<PassthroughSettings>,
     /// The configuration as operators may see it: a JSON object without secrets. Empty = there is none.

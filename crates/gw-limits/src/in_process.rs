@@ -16,6 +16,7 @@ use crate::refusal::{Refusal, Refused};
 use crate::reservation::{LocalReservation, Reservation, ReservationRequest};
 use crate::spending_ledger::SpendingLedger;
 use crate::subject::{State, Subject};
+use crate::subject_kind::SubjectKind;
 use crate::subject_use::{BudgetUse, SubjectUse};
 
 /// The limiter of one process.
@@ -50,10 +51,12 @@ impl InProcess {
         // Nothing is counted before every budget is known.
         let unix = self.learn_budgets(subjects).await?;
         let mut permit = AdmissionPermit::default();
-        for subject in subjects {
+        for (index, subject) in subjects.iter().enumerate() {
             let limits = divided(subject.limits(), replicas);
             let passed = self.pass_rates(subject.state(), &limits, &mut permit);
             if let Err(refusal) = passed.and_then(|()| self.check_budget(subject, unix)) {
+                let took = !matches!(refusal, Refusal::Requests { .. });
+                give_back(subjects.iter().take(index + usize::from(took)));
                 return Err(Box::new(Refused { limits: permit.limits, refusal }));
             }
         }
@@ -197,6 +200,15 @@ fn take_request(state: &State, limit: u32, burst: Option<u32>, now: f64) -> (Rat
         Err(window) => (window, Some(time_until_expiry(window.blocked_by, now))),
     };
     (RateState::of_window(limit, window, now), wait)
+}
+
+/// Takes back the requests that rules have counted. A refusal uses up no rule.
+fn give_back<'s>(subjects: impl Iterator<Item = &'s Arc<Subject>>) {
+    for subject in subjects {
+        if subject.kind() == SubjectKind::Rule && subject.limits().rpm.is_some() {
+            subject.state().request_window.give_back();
+        }
+    }
 }
 
 fn look(subject: &Subject, now: f64, unix: i64) -> SubjectUse {

@@ -182,6 +182,26 @@ impl Limiter {
         }
     }
 
+    /// Counts a request in the requests per minute and the requests in flight of rules, with every rule or with none. Their budgets
+    /// are not looked at: the money is reserved already.
+    ///
+    /// # Errors
+    /// A rule refuses. Nothing is counted.
+    pub async fn admit_rates(
+        &self,
+        request_id: &str,
+        rules: &[Arc<Subject>],
+    ) -> Result<AdmissionPermit, Box<Refused>> {
+        let rates: Vec<_> = rules.iter().map(|rule| Arc::new(rule.without_budget())).collect();
+        self.admit(request_id, &rates).await
+    }
+
+    /// The ids of the counters of rules that this process knows.
+    #[must_use]
+    pub fn rule_counters(&self) -> Vec<Box<str>> {
+        self.0.registry.rule_counters()
+    }
+
     /// How far the limits of these subjects are used up. Nothing is counted. None while Redis does not answer.
     pub async fn inspect(&self, subjects: &[Arc<Subject>]) -> Option<Vec<SubjectUse>> {
         match &self.0.redis {

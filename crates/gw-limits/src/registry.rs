@@ -15,6 +15,9 @@ use crate::subject_kind::SubjectKind;
 const IDLE_TTL: Duration = Duration::from_secs(600);
 /// The number of new entries after which idle entries are removed.
 const SWEEP_INTERVAL: usize = 1024;
+/// The most counters of rules that are kept. A rule by end user may have a million of them. Beyond it, half of the unused ones
+/// leave, the longest unused first, and learn their spending anew from the ledger.
+const MAX_RULE_COUNTERS: usize = 50_000;
 
 /// States by subject. Used when a key is created or changed, but not by requests.
 #[derive(Debug, Default)]
@@ -52,6 +55,13 @@ impl Registry {
 }
 
 impl Registry {
+    /// The ids of the counters of rules.
+    pub(crate) fn rule_counters(&self) -> Vec<Box<str>> {
+        let entries = self.0.lock();
+        let is_rule = |(kind, _): &&(SubjectKind, Box<str>)| *kind == SubjectKind::Rule;
+        entries.by_subject.keys().filter(is_rule).map(|(_, id)| id.clone()).collect()
+    }
+
     /// The state of a subject that this process knows.
     pub(crate) fn state(&self, kind: SubjectKind, id: &str) -> Option<Arc<State>> {
         self.0.lock().by_subject.get(&(kind, id.into())).map(|entry| Arc::clone(&entry.state))
@@ -67,6 +77,23 @@ impl Entries {
             }
             now.duration_since(entry.last_used) < IDLE_TTL
         });
+        self.evict_rule_counters();
         self.sweep_at = self.by_subject.len() + SWEEP_INTERVAL;
+    }
+
+    /// Removes half of the unused counters of rules if there are too many.
+    fn evict_rule_counters(&mut self) {
+        let is_unused = |kind: SubjectKind, entry: &Entry| {
+            kind == SubjectKind::Rule && Arc::strong_count(&entry.state) == 1
+        };
+        let unused = self.by_subject.iter().filter(|((kind, _), entry)| is_unused(*kind, entry));
+        let mut times: Vec<Instant> = unused.map(|(_, entry)| entry.last_used).collect();
+        if times.len() <= MAX_RULE_COUNTERS {
+            return;
+        }
+        let middle = times.len() / 2;
+        let (_, median, _) = times.select_nth_unstable(middle);
+        let median = *median;
+        self.by_subject.retain(|(kind, _), entry| !is_unused(*kind, entry) || entry.last_used > median);
     }
 }

@@ -66,6 +66,15 @@ impl SlidingWindow {
         Ok(window.state(0.0))
     }
 
+    /// Takes back the newest request of the window.
+    pub(crate) fn give_back(&self) {
+        let window = &mut *self.0.lock();
+        if let Some(newest) = window.buckets.back_mut().filter(|bucket| bucket.requests > 0) {
+            newest.requests -= 1;
+            window.requests = window.requests.saturating_sub(1);
+        }
+    }
+
     /// The contents of the window now. Nothing is added.
     pub(crate) fn look(&self, now: f64) -> WindowState {
         let window = &mut *self.0.lock();

@@ -53,10 +53,10 @@ impl Subject {
         self.limits.budget.is_some() && self.limits.on_budget == OnBudget::Cut
     }
 
-    /// Whether its budget refuses requests whose cost it cannot know.
+    /// Whether it refuses requests whose cost nobody can know.
     #[must_use]
     pub fn refuses_unpriced(&self) -> bool {
-        self.limits.budget.is_some() && self.limits.unpriced == UnpricedPolicy::Refuse
+        self.limits.unpriced == UnpricedPolicy::Refuse
     }
 
     pub(crate) fn has_budget(&self) -> bool {

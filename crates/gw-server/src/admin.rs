@@ -14,6 +14,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::Body;
 
+use crate::attribution::names_of;
 use crate::response::{GatewayReply, HttpReply, JSON};
 use crate::state::ServerState;
 use crate::upload::{self, BodySender, BoxError, UploadLimits};
@@ -215,8 +216,14 @@ where
 }
 
 /// `GET /v1/me`.
-pub(crate) async fn me(state: &ServerState, caller: &Caller) -> Result<GatewayReply> {
-    state.management.me(caller).await.map(reply)
+pub(crate) async fn me(state: &ServerState, parts: &Parts, caller: &Caller) -> Result<GatewayReply> {
+    let names = names_of(&parts.headers, b"", caller.trusts_attribution());
+    state.management.me(caller, names.attribution).await.map(reply)
+}
+
+/// `GET /admin/v1/budgets`.
+pub(crate) async fn budgets(state: &ServerState) -> Result<GatewayReply> {
+    state.management.budgets().await.map(reply)
 }
 
 fn reply(document: AdminResponse) -> GatewayReply {

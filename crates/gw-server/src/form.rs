@@ -68,7 +68,8 @@ where
     }
     let length = content_length(&parts.headers);
     // A request whose highest cost or size matters before it is sent waits for its file.
-    let waits = caller.reserves() || wishes.dry_run.is_some() || wishes.max_cost.is_some();
+    let reserves = caller.reserves() || record.state.engine.has_reserving_rule();
+    let waits = reserves || wishes.dry_run.is_some() || wishes.max_cost.is_some();
     let (sender, early) = oneshot::channel();
     let early_form = EarlyForm {
         sender: Some(sender).filter(|_| !waits && length.is_some()),
@@ -154,6 +155,7 @@ async fn call(
         attribution: names.attribution,
         preset,
         matched_headers,
+        rules: None,
         warnings: names.warnings,
         max_cost: wishes.max_cost.map(Box::new),
         dry_run: wishes.dry_run.clone(),

@@ -129,6 +129,7 @@ where
         preset,
         matched_headers,
         warnings: names.warnings,
+        rules: None,
         max_cost: wishes.max_cost.map(Box::new),
         dry_run: wishes.dry_run.clone(),
         cache_control: cache_control(&parts.headers),

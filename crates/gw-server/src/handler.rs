@@ -279,7 +279,7 @@ where
         }
         (Endpoint::Me, Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
-            Box::pin(admin::me(&state, &caller)).await
+            Box::pin(admin::me(&state, parts, &caller)).await
         }
         (Endpoint::Manage(Management::Live), Some(_)) => {
             record.in_flight = Some(state.admit_in_flight()?);
@@ -405,6 +405,7 @@ where
             configuration::answer(state, parts, &requester, document.or(id), body).await
         }
         Management::Cache => admin::cache(state, parts, &requester).await,
+        Management::Budgets => admin::budgets(state).await,
         Management::Reload => admin::reload(state, &requester).await,
         // Answered before, because its answer is a stream.
         Management::Live => Err(unknown_url(parts)),

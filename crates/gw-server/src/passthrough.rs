@@ -166,6 +166,7 @@ fn context(
         session: session_of(&parts.headers, body),
         attribution: names.attribution,
         warnings: names.warnings,
+        rules: None,
         max_cost: None,
         preset: None,
         matched_headers: Vec::new(),

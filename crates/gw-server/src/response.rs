@@ -25,6 +25,8 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 pub(crate) const MESSAGES_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 /// Milliseconds until the response began.
 pub(crate) const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
+const RULE: HeaderName = HeaderName::from_static("x-gateway-rule");
+const RULE_RESETS_AT: HeaderName = HeaderName::from_static("x-gateway-rule-resets-at");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// Whether a repetition of the request can succeed, in every error.
@@ -154,6 +156,14 @@ impl<S> HttpReply<S> {
         reply.headers.insert(SHOULD_RETRY, HeaderValue::from_static(should_retry(error)));
         if let Some(seconds) = retry_seconds(error) {
             reply.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if let Some(rule) = &error.rule {
+            let resets_at = rule.resets_at.as_ref();
+            let named = [(RULE, Some(&rule.name)), (RULE_RESETS_AT, resets_at)];
+            let valued = named
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, HeaderValue::from_bytes(value?.as_bytes()).ok()?)));
+            reply.headers.extend(valued);
         }
         reply.code = Some(error.code().to_owned());
         reply

@@ -141,6 +141,8 @@ pub(crate) enum Management {
     Cache,
     /// A document of the stored configuration, such as `history`. None: the `{id}` of the URL names a section or an entry.
     Configuration(Option<&'static str>),
+    /// `GET /admin/v1/budgets`.
+    Budgets,
     /// `POST /admin/v1/reload`.
     Reload,
     /// `GET /admin/v1/requests/live`.
@@ -248,7 +250,7 @@ const OTHERS: &[Route] = &{
     };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
     use Management::{
-        Admin, Alerts, Cache, Configuration, Diagnostics, Explain, Live, Metrics, Reload, Status,
+        Admin, Alerts, Budgets, Cache, Configuration, Diagnostics, Explain, Live, Metrics, Reload, Status,
     };
     [
         route(Operation::Messages.row().path, POST, Key, Generate(Generation::Answer(Operation::Messages))),
@@ -283,6 +285,7 @@ const OTHERS: &[Route] = &{
         route("/metrics", GET, ViewerKey, Manage(Metrics)),
         route("/admin/v1/providers", GET, ViewerKey, Manage(Status(ops::providers))),
         route("/admin/v1/config", GET, ViewerKey, Manage(Status(ops::configuration))),
+        route("/admin/v1/budgets", GET, ViewerKey, Manage(Budgets)),
         route("/admin/v1/reload", POST, OperatorKey, Manage(Reload)),
         route("/admin/v1/keys", GET_POST, OperatorKey, Manage(Admin(admin::keys))),
         route("/admin/v1/keys/{id}", GET_PATCH_DELETE, OperatorKey, Manage(Admin(admin::key))),

@@ -23,6 +23,12 @@ pub struct Limits {
     pub unpriced: UnpricedPolicy,
 }
 
+/// A unix second in the form of RFC 3339, in UTC.
+#[must_use]
+pub fn format_unix_seconds(seconds: i64) -> String {
+    Timestamp::from_second(seconds).unwrap_or_default().to_string()
+}
+
 /// Treatment of a request whose cost a budget cannot know, because a price is unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnpricedPolicy {

@@ -80,5 +80,6 @@ fn kind(kind: SubjectKind) -> &'static str {
     match kind {
         SubjectKind::Key => "key",
         SubjectKind::Team => "team",
+        SubjectKind::Rule => "rule",
     }
 }

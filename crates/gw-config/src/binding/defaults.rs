@@ -10,7 +10,7 @@ use gw_engine::payloads::PayloadSettings;
 use gw_engine::response_cache::SemanticSettings;
 use gw_engine::settings::{
     AliasSettings, ConditionalTarget, GuardSettings, KeySettings, Limits, ModelSettings, PassthroughSettings,
-    PricingSettings, Role, RoutingSettings, TargetMatch, TierSettings,
+    PricingSettings, Role, RoutingSettings, RuleSettings, TargetMatch, TierSettings,
 };
 use gw_engine::stored_responses::StoredResponseSettings;
 use gw_identity::{ClaimNames, IssuerSettings, KeySource, LoginSettings, SigningAlgorithm};
@@ -62,6 +62,7 @@ own_defaults!(
     PricingSettings,
     RequestLimits,
     RoutingSettings,
+    RuleSettings,
     ServerSettings,
     StoreSettings,
     StoredResponseSettings,

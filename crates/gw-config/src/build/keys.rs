@@ -40,12 +40,7 @@ pub(super) fn keys(root: &Table, report: &mut ProblemReport) -> Vec<KeySettings>
 
 /// Reads the limits of a key. An option of a limit needs the limit itself.
 pub(super) fn limits(table: &Table, report: &mut ProblemReport) -> Limits {
-    for (part, whole) in [
-        ("budget_period", "budget_usd"),
-        ("on_budget", "budget_usd"),
-        ("unpriced", "budget_usd"),
-        ("burst", "rpm"),
-    ] {
+    for (part, whole) in [("budget_period", "budget_usd"), ("on_budget", "budget_usd"), ("burst", "rpm")] {
         if table.has(part) && !table.has(whole) {
             report.fault(table.position(part), &table.path(part), format!("needs '{whole}'"));
         }

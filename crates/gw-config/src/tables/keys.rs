@@ -9,7 +9,7 @@ use super::super::schema::{Key, Kind, Section, Word, required_setting, setting, 
 const PATTERNS: Kind = Kind::List { of: &Kind::Text(&PATTERN), min: 1 };
 
 /// The periods of budgets.
-static PERIODS: [Word; Period::NAMES.len()] = {
+pub(super) static PERIODS: [Word; Period::NAMES.len()] = {
     let mut words: [Word; Period::NAMES.len()] = [("", &[]); Period::NAMES.len()];
     let (mut left, mut names): (&mut [Word], &[&str]) = (&mut words, &Period::NAMES);
     while let ([word, words_after @ ..], [name, names_after @ ..]) = (left, names) {
@@ -19,7 +19,7 @@ static PERIODS: [Word; Period::NAMES.len()] = {
     words
 };
 
-const PERIOD: Form<Period> =
+pub(super) const PERIOD: Form<Period> =
     Form { read: |value| Period::parse(value.text()?), write: |period| quoted(period.as_str()) };
 
 /// The limits of a key or a team.

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gw_limits::{Refusal, Reservation};
+use gw_limits::{AdmissionPermit, Refusal, Reservation};
 use gw_store::journal::Journal;
 use gw_wire::attribution::Attribution;
 use gw_wire::gateway::AttemptRecord;
@@ -49,6 +49,8 @@ pub(crate) struct Settlement {
     reservation: Reservation,
     /// Later reservations: for a request that asks for everything anew, and for a stream that grows.
     additional_reservations: Vec<Reservation>,
+    /// The place of the request among those that rules have in flight.
+    permit: AdmissionPermit,
     /// The session that pays for the request, until the request is over.
     session: Option<SessionCharge>,
     /// The request's part of its trace; None = it is not recorded.
@@ -81,6 +83,7 @@ impl Settlement {
             found: (Usage::default(), Some(Money::ZERO)),
             reservation: Reservation::default(),
             additional_reservations: Vec::new(),
+            permit: AdmissionPermit::default(),
             session: None,
             tracing: CallTracing::of(client, operation),
             line: journal.map(|journal| LedgerLine::new(journal, client, operation)),
@@ -137,6 +140,16 @@ impl Settlement {
     /// Holds the request's reservation until the request ends.
     pub(crate) fn hold(&mut self, reservation: Reservation) {
         self.reservation = self.dated(reservation);
+    }
+
+    /// Holds the place of the request among those that rules have in flight, until the request ends.
+    pub(crate) fn hold_permit(&mut self, permit: AdmissionPermit) {
+        self.permit = permit;
+    }
+
+    /// Releases the reservation of a request that does not begin.
+    pub(crate) fn release(&mut self) {
+        self.reservation = Reservation::default();
     }
 
     /// Holds a further reservation until the request ends.

@@ -1,13 +1,16 @@
 //! The callers of requests and sessions.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use gw_identity::Identity;
+use gw_wire::attribution::Attribution;
 
 use super::Engine;
 use crate::auth::Caller;
 use crate::error::Result;
 use crate::limit_use::SubjectUse;
+use crate::rules::{Counter, RuleBudget, RuleObject, RuleState, states};
 
 impl Engine {
     /// How far the limits of keys and their teams are used up, by the id of the key. Ids of no key are left out. None while the figures
@@ -23,6 +26,53 @@ impl Engine {
             (caller.key_id().to_string(), uses.by_ref().take(caller.subjects().len()).collect())
         };
         Some(callers.iter().map(of).collect())
+    }
+
+    /// The states of the rules that apply to the caller's requests with these names.
+    pub async fn rules_of(&self, caller: &Caller, attribution: Option<&Attribution>) -> Vec<RuleState> {
+        let rules = self.snapshot().rules.of(&self.services.limiter, caller, attribution);
+        match rules {
+            Some(rules) => rules.states(&self.services.limiter, (0, 0)).await,
+            None => Vec::new(),
+        }
+    }
+
+    /// All rules with the counters that this process knows.
+    pub async fn all_rules(&self) -> Vec<RuleObject> {
+        let limiter = &self.services.limiter;
+        let mut objects = Vec::new();
+        for (settings, counters) in self.snapshot().rules.all_counters(limiter) {
+            let subjects: Vec<_> = counters.iter().map(|counter| Arc::clone(&counter.subject)).collect();
+            let uses = limiter.inspect(&subjects).await.unwrap_or_default();
+            let period = settings.limits.budget.map(|budget| budget.period).unwrap_or_default();
+            objects.push(RuleObject::new(&settings.name, period.as_str(), states(&counters, &uses, (0, 0))));
+        }
+        objects
+    }
+
+    /// Whether a rule sets the tokens or the cost of requests aside before they are sent, so that their size must be known.
+    #[must_use]
+    pub fn has_reserving_rule(&self) -> bool {
+        self.services.snapshot.load().rules.reserve()
+    }
+
+    /// How far the budgets of rules are spent, of at most so many counters.
+    pub async fn rule_budgets(&self, most: usize) -> Vec<RuleBudget> {
+        let limiter = &self.services.limiter;
+        let all = self.snapshot().rules.all_counters(limiter).into_iter();
+        let counters: Vec<_> = all
+            .filter(|(settings, _)| settings.limits.budget.is_some())
+            .flat_map(|(_, counters)| counters)
+            .take(most)
+            .collect();
+        let subjects: Vec<_> = counters.iter().map(|counter| Arc::clone(&counter.subject)).collect();
+        let uses = limiter.inspect(&subjects).await.unwrap_or_default();
+        let budget = |(counter, used): (Counter, SubjectUse)| RuleBudget {
+            name: counter.settings.name.clone(),
+            split: counter.split,
+            used,
+        };
+        counters.into_iter().zip(uses).map(budget).collect()
     }
 
     /// Identifies the caller by the values of the headers `Authorization` and `x-api-key`.

@@ -12,6 +12,7 @@ use crate::passthrough_routes::PassthroughRoutes;
 use crate::plan::routing_state::RoutingState;
 use crate::plan::snapshot::Snapshot;
 use crate::presets::Presets;
+use crate::rules::Rules;
 use crate::session_guard::SessionGuards;
 use crate::settings::EngineSettings;
 
@@ -83,6 +84,7 @@ pub(super) fn snapshot(
         session_guards: Arc::new(SessionGuards::new(guards)),
         passthrough: Arc::new(passthrough),
         presets: Arc::new(Presets::new(&configured.settings.aliases)),
+        rules: Arc::new(Rules::new(&configured.settings)),
         state: state.unwrap_or_else(|| Arc::new(RoutingState::new(configured.settings.allowed_bytes))),
     })
 }

@@ -3,7 +3,6 @@
 
 use std::sync::Arc;
 
-use gw_limits::SubjectKind;
 use gw_wire::money::Money;
 use gw_wire::usage::{BYTES_PER_TOKEN, Usage};
 
@@ -85,10 +84,10 @@ impl Charging {
     ///
     /// # Errors
     /// `insufficient_quota`.
-    pub(super) fn check_price(&self, refusing: Option<SubjectKind>) -> Result<(), Error> {
+    pub(super) fn check_price(&self, refusing: Option<&str>) -> Result<(), Error> {
         match refusing {
-            Some(subject) if self.by_tokens.is_none() && self.flat.is_none() => {
-                Err(limit_error::unpriced(subject, &self.model.id))
+            Some(refusing) if self.by_tokens.is_none() && self.flat.is_none() => {
+                Err(limit_error::unpriced(refusing, &self.model.id))
             }
             _ => Ok(()),
         }

@@ -13,6 +13,7 @@ use crate::names_map::NamesMap;
 use crate::passthrough_routes::PassthroughRoutes;
 use crate::plan::routing_state::RoutingState;
 use crate::presets::{AppliedPreset, PresetSurface, Presets};
+use crate::rules::Rules;
 use crate::session_guard::SessionGuards;
 use crate::settings::RoutingSettings;
 
@@ -28,6 +29,8 @@ pub(crate) struct Snapshot {
     pub(crate) session_guards: Arc<SessionGuards>,
     pub(crate) passthrough: Arc<PassthroughRoutes>,
     pub(crate) presets: Arc<Presets>,
+    /// The rules of budgets.
+    pub(crate) rules: Arc<Rules>,
     /// The routing state, which outlives the configuration.
     pub(crate) state: Arc<RoutingState>,
 }

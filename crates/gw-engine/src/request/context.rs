@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
+use gw_limits::Subject;
 use gw_wire::attribution::Attribution;
 use gw_wire::dialects::ClientDialect;
 use gw_wire::dialects::gemini::GeminiMethod;
@@ -15,6 +16,7 @@ use parking_lot::Mutex;
 
 use crate::auth::Caller;
 use crate::request::trace::RequestTrace;
+use crate::rules::RequestRules;
 
 /// The facts about a request beside its body.
 #[derive(Clone, Debug)]
@@ -37,6 +39,8 @@ pub struct RequestContext {
     pub preset: Option<Arc<PresetUse>>,
     /// The headers that a target's condition reads.
     pub matched_headers: Vec<(HeaderName, HeaderValue)>,
+    /// The rules that apply to the request. The engine finds them.
+    pub rules: Option<Arc<RequestRules>>,
     /// Warnings of the edge about the request.
     pub warnings: Vec<&'static str>,
     /// The most that the request may cost in the worst case; None = any amount.
@@ -51,6 +55,19 @@ pub struct RequestContext {
     pub surface: ClientSurface,
     /// The trace of the request; None = no traces are written.
     pub trace: Option<Arc<RequestTrace>>,
+}
+
+impl RequestContext {
+    /// The key, its team and the counters of rules: everything that limits the request.
+    pub(crate) fn subjects(&self) -> &[Arc<Subject>] {
+        self.rules.as_ref().map_or_else(|| self.caller.subjects(), |rules| rules.subjects())
+    }
+
+    /// The name of that which refuses requests whose cost nobody can know (`unpriced = "refuse"`).
+    pub(crate) fn refuses_unpriced(&self) -> Option<String> {
+        let of_caller = self.caller.refuses_unpriced().map(|kind| format!("this {kind}"));
+        of_caller.or_else(|| self.rules.as_ref()?.refuses_unpriced())
+    }
 }
 
 /// A dry run: the place for the report that the client gets instead of an answer.

@@ -13,6 +13,12 @@ pub(crate) fn cost_header(cost: Option<Money>) -> Option<(HeaderName, HeaderValu
     Some((HeaderName::from_static("x-gateway-cost-usd"), HeaderValue::from_str(&cost?.to_string()).ok()?))
 }
 
+/// The header with the money that a budget has left, in femto-USD.
+pub(crate) fn left_header(femtos: i128) -> Option<(HeaderName, HeaderValue)> {
+    let left = HeaderValue::from_str(&Money::from_femtos(femtos).to_string()).ok()?;
+    Some((HeaderName::from_static("x-gateway-budget-left-usd"), left))
+}
+
 /// The headers that name the candidate that answered.
 pub(crate) fn reply_headers(candidate: Option<&Candidate>) -> Vec<(HeaderName, HeaderValue)> {
     let Some(candidate) = candidate else { return Vec::new() };

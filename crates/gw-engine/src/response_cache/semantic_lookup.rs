@@ -23,7 +23,7 @@ use gw_wire::operation::PlainOperation;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
-use crate::call::reserve::reserve;
+use crate::call::reserve::reserve_unadmitted;
 use crate::call::settlement::Settlement;
 use crate::clock;
 use crate::cpu_pool::is_heavy;
@@ -267,7 +267,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
 
 /// The vector; None if the embedding cannot be paid, is late or fails. The ledger has a row in each case.
 async fn embed(mut call: Box<Call>, limiter: &Limiter, timeout: Duration) -> Option<UnitVector> {
-    if let Err(error) = reserve(limiter, &mut call).await {
+    if let Err(error) = reserve_unadmitted(limiter, &mut call).await {
         call.fail(&error);
         return None;
     }

@@ -80,6 +80,7 @@ for i, subject in ipairs(all) do
       break
     end
     set_ttl(subject, true)
+    subject.has_counted = not subject.burst
   end
   if subject.max_in_flight then
     for _, id in ipairs(redis.call('ZRANGEBYSCORE', subject.in_flight, '-inf', exact(now), 'LIMIT', 0, BATCH)) do
@@ -99,8 +100,19 @@ for i, subject in ipairs(all) do
   end
 end
 
+-- Takes the newest request of the window back.
+local function give_back(state)
+  local window = read_window(state)
+  if window.buckets > 0 and window.in_newest > 0 then
+    put(state, 'r' .. (window.head + window.buckets - 1), exact(window.newest) .. ' ' .. (window.in_newest - 1),
+      'sum', window.sum - 1)
+  end
+end
+
 if answer[2] ~= '0' then
   for _, subject in ipairs(all) do
+    -- A refusal uses up no rule.
+    if subject.has_counted and string.find(subject.state, '{rule:', 1, true) then give_back(subject.state) end
     if subject.has_permit then redis.call('ZREM', subject.in_flight, request) end
   end
 end

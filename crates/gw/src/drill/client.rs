@@ -92,6 +92,7 @@ pub(super) async fn send(engine: &Engine, ask: RequestKind, body: Bytes, timeout
         session: None,
         attribution: None,
         warnings: Vec::new(),
+        rules: None,
         max_cost: None,
         preset: None,
         matched_headers: Vec::new(),

@@ -5,6 +5,7 @@ mod budget_periods;
 pub(crate) mod budgets;
 mod dry_runs;
 mod overload;
+mod rules;
 mod sent_text;
 mod session_guards;
 mod sessions;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gw_cache::Stored;
+use gw_limits::AdmissionPermit;
 use gw_wire::gateway::AttemptRecord;
 
 use super::Settlement;
@@ -161,6 +162,7 @@ impl Settlement {
             session.settle(billed.cost);
         }
         self.reservation.settle(billed.usage.total(), billed.cost.femtos());
+        self.permit = AdmissionPermit::default();
         // The first reservation counts the cost before the others are released: no other request may have that money in between.
         self.additional_reservations.iter_mut().for_each(|more| more.settle(0, 0));
         if let Some(caller) = self.watched.take().filter(|_| billed.cost.femtos() > 0) {

@@ -62,13 +62,14 @@ impl StreamReservation {
     /// Asks the limiter for more: the amount `most`, or what the budget has left, down to `least`.
     fn grow(&mut self, call: &Call, most: Money, least: Money) {
         self.steps += 1;
-        let (limiter, caller) = (self.limiter.clone(), call.context.client.caller.clone());
+        let (limiter, client) = (self.limiter.clone(), &call.context.client);
+        let (caller, rules) = (client.caller.clone(), client.rules.clone());
         let id = format!("{}+{}", call.context.client.request_id, self.steps);
         let (most, least) = (most.femtos(), least.femtos());
-        *self.growing.get_mut() =
-            Some(Box::pin(
-                async move { limiter.reserve_up_to(&id, caller.subjects(), 0, most, least).await },
-            ));
+        *self.growing.get_mut() = Some(Box::pin(async move {
+            let subjects = rules.as_ref().map_or_else(|| caller.subjects(), |rules| rules.subjects());
+            limiter.reserve_up_to(&id, subjects, 0, most, least).await
+        }));
     }
 }
 

@@ -285,6 +285,7 @@ impl World {
             session: None,
             attribution: None,
             warnings: Vec::new(),
+            rules: None,
             max_cost: None,
             preset: None,
             matched_headers: Vec::new(),

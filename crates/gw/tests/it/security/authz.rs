@@ -12,7 +12,7 @@ use crate::identity::roles;
 
 /// A URL of each route, and the status of each of its methods for a caller with the rights, in the order of the route's
 /// own list (without OPTIONS). The body is an empty object. A new route without a row fails the test.
-pub(super) const URLS: [(&str, &str, &[u16]); 76] = [
+pub(super) const URLS: [(&str, &str, &[u16]); 77] = [
     ("/v1/completions", "/v1/completions", &[400]),
     ("/v1/chat/completions", "/v1/chat/completions", &[400]),
     ("/v1/embeddings", "/v1/embeddings", &[400]),
@@ -61,6 +61,7 @@ pub(super) const URLS: [(&str, &str, &[u16]); 76] = [
     ("/docs", "/docs", &[200, 200]),
     ("unknown", "/nothing", &[]),
     ("/admin/v1/providers", "/admin/v1/providers", &[200, 200]),
+    ("/admin/v1/budgets", "/admin/v1/budgets", &[200, 200]),
     ("/admin/v1/keys", "/admin/v1/keys", &[200, 200, 400]),
     ("/admin/v1/keys/{id}", "/admin/v1/keys/<id>", &[200, 200, 200, 200]),
     ("/admin/v1/keys/{id}/rotate", "/admin/v1/keys/<id>/rotate", &[200]),
