@@ -1,6 +1,6 @@
 //! The JSON objects that several answers share: amounts, limits, lists, deletions.
 
-use gw_store::limits::Limits;
+use gw_store::limits::{Limits, UnpricedPolicy};
 use gw_wire::money::Money;
 use gw_wire::usage::UnitCount;
 use serde::{Serialize, Serializer};
@@ -63,7 +63,8 @@ impl LimitsObject {
             budget_usd: limits.budget.map(|budget| Usd(budget.femtos())),
             budget_period: limits.budget.map(|budget| budget.period.as_str()),
             on_budget: limits.budget.map(|_| limits.on_budget.as_str()),
-            unpriced: limits.budget.map(|_| limits.unpriced.as_str()),
+            unpriced: (limits.budget.is_some() || limits.unpriced != UnpricedPolicy::default())
+                .then(|| limits.unpriced.as_str()),
             budget: Some(limits.budget.map(|budget| BudgetObject {
                 spent_usd: Usd(spent),
                 resets_at: resets_at(budget.period.around(now).1),

@@ -54,7 +54,7 @@ pub use self::providers::list_providers;
 pub use self::requester::Requester;
 pub use self::response::AdminResponse;
 pub use self::response_cache::{CachePurge, show_cache};
-pub use self::routing::explain_route;
+pub use self::routing::{ExplainedRoute, explain_route};
 pub use self::service::AdminService;
 pub use self::sign_in::{
     ABSOLUTE_SECONDS, BegunLogin, IDLE_SECONDS, IssuerSignIn, LiveSession, NewSession, NewSignInLink, SignIn,

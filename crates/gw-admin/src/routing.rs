@@ -5,6 +5,7 @@ use gw_engine::catalog::query::Query;
 use gw_engine::error::Result;
 use gw_engine::explain::{CandidateOrigin, Explanation, RankedCandidate};
 use gw_engine::{Caller, Engine};
+use gw_wire::attribution::Attribution;
 use serde_json::{Map, Value, json};
 
 use crate::error::not_found;
@@ -15,12 +16,43 @@ use crate::providers::standing_name;
 ///
 /// # Errors
 /// The error that the request itself would get; `not_found` for an unknown key.
-pub fn explain_route(engine: &Engine, caller: &Caller, query: &str, body: Bytes) -> Result<Bytes> {
-    let explanation = match Query::parse(query).last("key") {
-        None => engine.explain(caller, body)?,
-        Some(id) => engine.explain(&engine.find_key(id).ok_or_else(|| not_found("key", id))?, body)?,
+pub fn explain_route(engine: &Engine, caller: &Caller, query: &str, body: Bytes) -> Result<ExplainedRoute> {
+    let caller = match Query::parse(query).last("key") {
+        None => caller.clone(),
+        Some(id) => engine.find_key(id).ok_or_else(|| not_found("key", id))?,
     };
-    Ok(Bytes::from(explanation_object(&explanation).to_string()))
+    let explanation = engine.explain(&caller, body)?;
+    Ok(ExplainedRoute { caller, explanation })
+}
+
+/// A route, and the caller for whom it is explained.
+#[derive(Debug)]
+pub struct ExplainedRoute {
+    /// The caller.
+    pub caller: Caller,
+    explanation: Explanation,
+}
+
+impl ExplainedRoute {
+    /// The whole explanation, with the rules that apply to the request of a caller with these names.
+    pub async fn with_rules(&self, engine: &Engine, attribution: Option<&Attribution>) -> Bytes {
+        let most = &self.explanation.worst_case;
+        let need = (most.tokens, most.cost.unwrap_or_default().femtos());
+        let rules = engine.rules_of(&self.caller, attribution, need).await;
+        let mut object = explanation_object(&self.explanation).to_string();
+        // Written behind the other members, because the amounts of rules are exact.
+        object.pop();
+        object.push_str(",\"rules\":");
+        object.push_str(&serde_json::to_string(&rules).unwrap_or_default());
+        object.push('}');
+        Bytes::from(object)
+    }
+
+    /// The explanation without rules, for a program that knows no spending.
+    #[must_use]
+    pub fn without_rules(&self) -> Bytes {
+        Bytes::from(explanation_object(&self.explanation).to_string())
+    }
 }
 
 fn explanation_object(explanation: &Explanation) -> Value {

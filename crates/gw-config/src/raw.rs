@@ -30,8 +30,8 @@ pub struct Place {
 }
 
 /// The lists whose entries have a name, and the member that holds it.
-pub const NAMED_LISTS: [(&str, &str); 4] =
-    [("providers", "name"), ("models", "id"), ("aliases", "name"), ("alerts", "name")];
+pub const NAMED_LISTS: [(&str, &str); 5] =
+    [("providers", "name"), ("models", "id"), ("aliases", "name"), ("alerts", "name"), ("budgets", "name")];
 
 /// Reads a text that `check` accepts. Values of the environment that are no secrets are part of the document. A secret of the
 /// environment is a reference to its variable.

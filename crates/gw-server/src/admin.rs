@@ -249,9 +249,11 @@ where
     let (engine, caller) = (Arc::clone(&state.engine), caller.clone());
     let query = parts.uri.query().unwrap_or("").to_owned();
     let cpu = engine.cpu_of(&caller);
-    cpu.host(offload(move || gw_admin::explain_route(&engine, &caller, &query, body)))
-        .await
-        .map(HttpReply::json)
+    let explained =
+        cpu.host(offload(move || gw_admin::explain_route(&engine, &caller, &query, body))).await?;
+    let names = names_of(&parts.headers, b"", explained.caller.trusts_attribution());
+    let explanation = explained.with_rules(&state.engine, names.attribution.as_deref()).await;
+    Ok(HttpReply::json(explanation))
 }
 
 /// `/admin/v1/cache`: `GET` reports the cache's figures, `DELETE` purges it.

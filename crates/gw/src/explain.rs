@@ -85,15 +85,17 @@ fn offline(common: &Common, key: Option<&str>, request: Bytes) -> Result<Bytes, 
     let engine = crate::serve::engine(&setup, deployed, Stored::default(), &mut Registry::default())?;
     let key = key.map(|key| key_id(&setup, key)).transpose()?;
     let parameters = query(&[("key", key.as_deref())]);
-    gw_admin::explain_route(&engine, &Caller::operator(), &parameters, request).map_err(|error| {
-        let code = error.code();
-        let message = unknown_model(code, &error.message);
-        let message = match hint(&setup, code) {
-            Some(hint) => format!("{}. {hint}", message.trim_end_matches('.')),
-            None => message,
-        };
-        if error.status() < 500 { CommandError::Usage(message) } else { CommandError::Runtime(message) }
-    })
+    gw_admin::explain_route(&engine, &Caller::operator(), &parameters, request)
+        .map(|explained| explained.without_rules())
+        .map_err(|error| {
+            let code = error.code();
+            let message = unknown_model(code, &error.message);
+            let message = match hint(&setup, code) {
+                Some(hint) => format!("{}. {hint}", message.trim_end_matches('.')),
+                None => message,
+            };
+            if error.status() < 500 { CommandError::Usage(message) } else { CommandError::Runtime(message) }
+        })
 }
 
 /// The id of a configured key. `given` is the id or the name of the key.

@@ -66,7 +66,7 @@ impl LimitChanges {
             max_in_flight: self.max_in_flight.unwrap_or(before.max_in_flight),
             budget,
             on_budget: of_budget("on_budget", budget, self.on_budget, before.on_budget)?,
-            unpriced: of_budget("unpriced", budget, self.unpriced, before.unpriced)?,
+            unpriced: self.unpriced.map_or(before.unpriced, Option::unwrap_or_default),
         })
     }
 

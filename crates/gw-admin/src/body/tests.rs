@@ -72,7 +72,7 @@ fn a_limit_that_another_one_carries_ends_with_it() {
         (r#"{"budget_usd":1,"budget_period":"day"}"#, r#"{"budget_period":null}"#, r#"{"budget_usd":1}"#),
         (r#"{"budget_usd":1,"on_budget":"cut"}"#, r#"{"budget_usd":null}"#, "{}"),
         (r#"{"budget_usd":1,"on_budget":"cut"}"#, r#"{"on_budget":null}"#, r#"{"budget_usd":1}"#),
-        (r#"{"budget_usd":1,"unpriced":"refuse"}"#, r#"{"budget_usd":null}"#, "{}"),
+        (r#"{"budget_usd":1,"unpriced":"refuse"}"#, r#"{"budget_usd":null}"#, r#"{"unpriced":"refuse"}"#),
         (r#"{"budget_usd":1,"unpriced":"refuse"}"#, r#"{"unpriced":null}"#, r#"{"budget_usd":1}"#),
     ] {
         let key = changed(&changed(&new_key(), before), body);
@@ -92,7 +92,6 @@ fn a_wrong_limit_is_refused_with_its_name() {
              '30d', but got '0d' instead.",
         ),
         (r#"{"on_budget":"cut"}"#, "invalid_value", "Invalid 'on_budget': it requires 'budget_usd'."),
-        (r#"{"unpriced":"refuse"}"#, "invalid_value", "Invalid 'unpriced': it requires 'budget_usd'."),
         (
             r#"{"budget_usd":-1}"#,
             "decimal_below_min_value",

@@ -12,11 +12,12 @@ pub(super) struct ChangeableSection {
 }
 
 /// All sections that the API can change, lists first.
-pub(super) const SECTIONS: [ChangeableSection; 8] = [
+pub(super) const SECTIONS: [ChangeableSection; 9] = [
     ChangeableSection { name: "providers", is_list: true },
     ChangeableSection { name: "models", is_list: true },
     ChangeableSection { name: "aliases", is_list: true },
     ChangeableSection { name: "alerts", is_list: true },
+    ChangeableSection { name: "budgets", is_list: true },
     ChangeableSection { name: "routing", is_list: false },
     ChangeableSection { name: "cache", is_list: false },
     ChangeableSection { name: "timeouts", is_list: false },
@@ -31,7 +32,7 @@ pub(super) fn find(name: &str) -> Result<ChangeableSection, Error> {
     let found = SECTIONS.into_iter().find(|section| section.name == name);
     found.ok_or_else(|| {
         let hint = match name {
-            "keys" | "teams" | "limits" | "budgets" => {
+            "keys" | "teams" | "limits" => {
                 "Keys and teams with their limits and budgets are at /admin/v1/keys and /admin/v1/teams."
                     .to_owned()
             }

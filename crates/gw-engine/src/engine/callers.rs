@@ -28,11 +28,16 @@ impl Engine {
         Some(callers.iter().map(of).collect())
     }
 
-    /// The states of the rules that apply to the caller's requests with these names.
-    pub async fn rules_of(&self, caller: &Caller, attribution: Option<&Attribution>) -> Vec<RuleState> {
+    /// The states of the rules that apply to the caller's requests with these names. A request may need so many tokens and femto-USD.
+    pub async fn rules_of(
+        &self,
+        caller: &Caller,
+        attribution: Option<&Attribution>,
+        need: (u64, i128),
+    ) -> Vec<RuleState> {
         let rules = self.snapshot().rules.of(&self.services.limiter, caller, attribution);
         match rules {
-            Some(rules) => rules.states(&self.services.limiter, (0, 0)).await,
+            Some(rules) => rules.states(&self.services.limiter, need).await,
             None => Vec::new(),
         }
     }
