@@ -14,7 +14,7 @@ use crate::router;
 use crate::state::ServerState;
 
 /// The first bytes of a request line that tell the generation URLs apart.
-const MIN_LINE_BYTES: usize = "POST /v1/embeddings".len();
+const MIN_LINE_BYTES: usize = "POST /v1/audio/transl".len();
 /// The first bytes of a request line that are looked at.
 const MAX_LINE_BYTES: usize = "POST /v1/chat/completions HTTP/1.1".len();
 

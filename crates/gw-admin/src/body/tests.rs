@@ -52,7 +52,7 @@ fn an_absent_member_stays_and_null_clears() {
     let cleared = changed(
         &full,
         r#"{"name":"k","role":"inference","team":null,"models":null,"rpm":null,"tpm":null,"max_in_flight":null,
-            "budget_usd":null,"log_payloads":null,"expires_at":null,"metadata":null}"#,
+            "budget_usd":null,"unpriced":null,"log_payloads":null,"expires_at":null,"metadata":null}"#,
     );
     assert_eq!(cleared, StoredKey { id: full.id, hash: full.hash, ..new_key() });
 }

@@ -239,7 +239,7 @@ async fn the_table_says_what_it_assumes_and_what_it_leaves_out() {
     for part in [
         "2026-11-21",
         "acme/m",
-        "skipped: 1 failed, 1 embeddings",
+        "skipped: 1 failed, 1 without a text to write",
         "assumptions:",
         "token counts, cached tokens included, stay as they were",
     ] {

@@ -10,13 +10,14 @@ use crate::harness::{KEY, Setup};
 async fn a_dead_provider_and_a_dead_key_are_told() {
     let receiver = receiver().await;
     let extra = alert("ops", "\"provider_down\", \"key_dead\"", &receiver);
-    let routing = "retries = 0\n[routing.breaker]\nfailures = 2\ncooldown_ms = 60000";
+    let routing = "retries = 0\n[routing.breaker]\nfailures = 3\ncooldown_ms = 60000";
     let world = Setup { extra, routing, ..Setup::default() }.start().await;
     let client = world.gateway.client().with_key(KEY);
     world.upstream.always(Answer::error(500, "broken", "broken"));
-    for _ in 0..3 {
+    for _ in 0..4 {
         client.post_json(CHAT, &ask()).await;
     }
+    // Two refusals kill the key, and are too few for the provider's breaker.
     world.second.always(Answer::error(401, "invalid_api_key", "no"));
     let body = json!({ "model": "beta/fast", "messages": [{ "role": "user", "content": "Hello!" }] });
     for _ in 0..2 {

@@ -152,7 +152,7 @@ async fn a_budget_that_refuses_unpriced_requests_names_the_model_and_sends_nothi
 }
 
 #[tokio::test]
-async fn the_policy_of_a_budget_is_kept_by_the_keys_and_teams_api() {
+async fn the_policy_is_kept_by_the_keys_and_teams_api() {
     let world = start().await;
     let admin = world.gateway.client().with_key(ADMIN);
     let body = json!({"name": "n", "budget_usd": 1, "unpriced": "refuse"});
@@ -161,8 +161,12 @@ async fn the_policy_of_a_budget_is_kept_by_the_keys_and_teams_api() {
     let client = world.gateway.client().with_key(key.json()["key"].as_str().expect("the key"));
     let refused = client.post_json("/v1/chat/completions", &chat(MODEL)).await;
     assert_eq!((refused.status, refused.code().as_str()), (429, "insufficient_quota"));
-    let refused = admin.post_json("/admin/v1/keys", &json!({"name": "n", "unpriced": "refuse"})).await;
-    assert_eq!((refused.status, refused.code().as_str()), (400, "invalid_value"));
+    // The policy needs no budget.
+    let key = admin.post_json("/admin/v1/keys", &json!({"name": "n", "unpriced": "refuse"})).await;
+    assert_eq!((key.status, &key.json()["unpriced"]), (201, &json!("refuse")), "{}", key.text());
+    let client = world.gateway.client().with_key(key.json()["key"].as_str().expect("the key"));
+    let refused = client.post_json("/v1/chat/completions", &chat(MODEL)).await;
+    assert_eq!((refused.status, refused.code().as_str()), (429, "insufficient_quota"));
 }
 
 /// One case of the table: the prices of a model, its reported usage, and the cost of a call in USD; None = unpriced.
