@@ -10,7 +10,6 @@ use http::{HeaderName, HeaderValue};
 use crate::call::Call;
 use crate::call::reserve::reserve;
 use crate::error::{Error, Kind, Result};
-use crate::limit_use::budget_left;
 use crate::request::one_shot::OneShot;
 use crate::response::disconnect::{DetachOnDrop, DisconnectDrain};
 use crate::response::event_stream::EventStream;
@@ -79,7 +78,10 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
     let media_type = call.context.request.one_shot().and_then(OneShot::media_type);
     headers.extend(media_type.map(|media_type| (CONTENT_TYPE, HeaderValue::from_static(media_type))));
     if call.context.client.subjects().iter().any(|subject| subject.limits().budget.is_some()) {
-        headers.extend(Box::pin(least_left(&call)).await);
+        headers.extend(match call.context.limiter.least_left_here(call.context.client.subjects()) {
+            Some(left) => left.and_then(left_header),
+            None => Box::pin(least_left(&call)).await,
+        });
     }
     match answer {
         Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body) }),
@@ -91,8 +93,7 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
 
 /// The header with the least money that a budget of the request has left after it.
 async fn least_left(call: &Call) -> Option<(HeaderName, HeaderValue)> {
-    let uses = call.context.limiter.inspect(call.context.client.subjects()).await?;
-    left_header(uses.iter().filter_map(budget_left).min()?)
+    left_header(call.context.limiter.least_left(call.context.client.subjects()).await?)
 }
 
 async fn stream(services: &Services, call: Box<Call>) -> Result<Reply> {

@@ -73,9 +73,3 @@ fn budget_refusal(used: &SubjectUse, needed_femtos: i128) -> Option<Refusal> {
     let left_nano = u64::try_from(left.max(0) / NANO_USD).unwrap_or(u64::MAX);
     Some(Refusal::Budget { subject: used.kind, resets_in, left_nano })
 }
-
-/// The money that is neither spent nor reserved, in femto-USD.
-pub(crate) fn budget_left(used: &SubjectUse) -> Option<i128> {
-    let (budget, spending) = used.limits.budget.zip(used.budget)?;
-    Some((budget.femtos() - spending.spent_femtos - spending.reserved_femtos).max(0))
-}

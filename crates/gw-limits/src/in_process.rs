@@ -88,6 +88,17 @@ impl InProcess {
         subjects.iter().map(|subject| look(subject, now, unix)).collect()
     }
 
+    /// The least money that a budget of these subjects has left. None: none has a budget, or the spending is not known now.
+    pub(crate) fn least_left(&self, subjects: &[Arc<Subject>]) -> Option<i128> {
+        let unix = self.clock.unix_seconds();
+        let left = |subject: &Arc<Subject>| {
+            let budget = subject.limits().budget?;
+            let (spent, reserved) = subject.state().budget.look(budget, unix)?;
+            Some((budget.femtos() - spent - reserved).max(0))
+        };
+        subjects.iter().filter_map(left).min()
+    }
+
     /// Takes a request per minute and a place among the requests in flight.
     fn pass_rates(
         &self,

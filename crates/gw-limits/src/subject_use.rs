@@ -24,6 +24,15 @@ pub struct SubjectUse {
     pub budget: Option<BudgetUse>,
 }
 
+impl SubjectUse {
+    /// The money that is neither spent nor reserved, in femto-USD. None: there is no budget, or its spending is not known.
+    #[must_use]
+    pub fn left_femtos(&self) -> Option<i128> {
+        let (budget, spending) = self.limits.budget.zip(self.budget)?;
+        Some((budget.femtos() - spending.spent_femtos - spending.reserved_femtos).max(0))
+    }
+}
+
 /// The use of a budget in its current period, in femto-USD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BudgetUse {

@@ -1,5 +1,6 @@
 //! The gateway's own response headers.
 
+use bytes::Bytes;
 use gw_wire::money::Money;
 use http::{HeaderName, HeaderValue};
 
@@ -13,10 +14,16 @@ pub(crate) fn cost_header(cost: Option<Money>) -> Option<(HeaderName, HeaderValu
     Some((HeaderName::from_static("x-gateway-cost-usd"), HeaderValue::from_str(&cost?.to_string()).ok()?))
 }
 
+/// Nearly all amounts in USD fit into this many bytes.
+const USUAL_AMOUNT_BYTES: usize = 24;
+const BUDGET_LEFT: HeaderName = HeaderName::from_static("x-gateway-budget-left-usd");
+
 /// The header with the money that a budget has left, in femto-USD.
 pub(crate) fn left_header(femtos: i128) -> Option<(HeaderName, HeaderValue)> {
-    let left = HeaderValue::from_str(&Money::from_femtos(femtos).to_string()).ok()?;
-    Some((HeaderName::from_static("x-gateway-budget-left-usd"), left))
+    let mut left = Vec::with_capacity(USUAL_AMOUNT_BYTES);
+    Money::from_femtos(femtos).write(&mut left);
+    let left = HeaderValue::from_maybe_shared(Bytes::from(left)).ok()?;
+    Some((BUDGET_LEFT, left))
 }
 
 /// The headers that name the candidate that answered.
@@ -28,7 +35,7 @@ pub(crate) fn reply_headers(candidate: Option<&Candidate>) -> Vec<(HeaderName, H
 /// The headers that name a model and its provider.
 pub(crate) fn named(model: &str, provider: &str) -> Vec<(HeaderName, HeaderValue)> {
     let named = [(MODEL, model), (PROVIDER, provider)];
-    let mut headers = Vec::with_capacity(named.len() + 2);
+    let mut headers = Vec::with_capacity(named.len() + 4);
     headers.extend(
         named.into_iter().filter_map(|(name, value)| Some((name, HeaderValue::from_str(value).ok()?))),
     );

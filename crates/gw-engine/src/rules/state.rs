@@ -13,7 +13,7 @@ use super::counter::Counter;
 use super::request_rules::Need;
 use crate::clock::unix_seconds;
 use crate::error::{Error, Kind, RefusingRule};
-use crate::limit_use::{admission_refusal, budget_left, reservation_refusal};
+use crate::limit_use::{admission_refusal, reservation_refusal};
 
 /// The share of a limit that is left is counted in parts of this.
 const WHOLE: i128 = 1_000_000_000;
@@ -90,7 +90,7 @@ fn state(counter: &Counter, used: &SubjectUse, fits: bool) -> RuleState {
         budget_usd: limits.budget.and_then(|budget| usd(budget.femtos())),
         spent_usd: used.budget.and_then(|spending| usd(spending.spent_femtos)),
         reserved_usd: used.budget.and_then(|spending| usd(spending.reserved_femtos)),
-        left_usd: budget_left(used).and_then(usd),
+        left_usd: used.left_femtos().and_then(usd),
         rpm: limits.rpm,
         requests_left: used.requests.map(|state| state.remaining),
         tpm: limits.tpm,
@@ -121,7 +121,7 @@ fn share_left(used: &SubjectUse) -> i128 {
         .max_in_flight
         .zip(used.in_flight)
         .map(|(limit, count)| share(limit.saturating_sub(count).into(), limit.into()));
-    let money = used.limits.budget.map(|budget| share(budget_left(used).unwrap_or(0), budget.femtos()));
+    let money = used.limits.budget.map(|budget| share(used.left_femtos().unwrap_or(0), budget.femtos()));
     [requests, tokens, in_flight, money].into_iter().flatten().min().unwrap_or(WHOLE)
 }
 
