@@ -169,7 +169,7 @@ impl Spool {
         u64::try_from(duration.as_micros()).ok().filter(|micros| *micros > 0)
     }
 
-    /// As [`Spool::duration`], on a thread that may wait.
+    /// As `duration`, on a thread that may wait.
     pub async fn measure(self: Arc<Self>, name: String) -> Option<u64> {
         spawn_blocking(move || self.duration(&name)).await.ok().flatten()
     }
