@@ -233,7 +233,8 @@ impl Amounts {
     /// have begun in a later period, and counts there.
     fn count(&mut self, begun: i64, femtos: i128) {
         let step = self.period.step();
-        if begun < self.start || (begun >= self.end && step.is_none()) {
+        // A request that cost nothing leaves no step, as in Redis: a step ahead of the period has the ledger asked.
+        if femtos == 0 || begun < self.start || (begun >= self.end && step.is_none()) {
             return;
         }
         self.spent = self.spent.saturating_add(femtos);
