@@ -4,41 +4,48 @@ use bytes::Bytes;
 use gw_engine::catalog::query::Query;
 use gw_engine::error::Result;
 use gw_engine::explain::{CandidateOrigin, Explanation, RankedCandidate};
-use gw_engine::{Caller, Engine};
-use gw_wire::attribution::Attribution;
+use gw_engine::{Caller, Engine, RequestMarks};
 use serde_json::{Map, Value, json};
 
 use crate::error::not_found;
 use crate::json::{approximate_usd, number_or_null};
 use crate::providers::standing_name;
 
-/// `POST /admin/v1/routing/explain`: explains the route of the request `body`, for `caller` or, with `?key=ID`, for that key.
+/// `POST /admin/v1/routing/explain`: explains the route of the request `body`, for `caller` or, with `?key=ID`, for that key. `marks`
+/// are the facts beside the body of the caller's request.
 ///
 /// # Errors
 /// The error that the request itself would get; `not_found` for an unknown key.
-pub fn explain_route(engine: &Engine, caller: &Caller, query: &str, body: Bytes) -> Result<ExplainedRoute> {
+pub fn explain_route(
+    engine: &Engine,
+    caller: &Caller,
+    query: &str,
+    body: Bytes,
+    marks: impl FnOnce(&Caller) -> RequestMarks,
+) -> Result<ExplainedRoute> {
     let caller = match Query::parse(query).last("key") {
         None => caller.clone(),
         Some(id) => engine.find_key(id).ok_or_else(|| not_found("key", id))?,
     };
-    let explanation = engine.explain(&caller, body)?;
-    Ok(ExplainedRoute { caller, explanation })
+    let marks = marks(&caller);
+    let explanation = engine.explain(&caller, &marks, body)?;
+    Ok(ExplainedRoute { caller, marks, explanation })
 }
 
 /// A route, and the caller for whom it is explained.
 #[derive(Debug)]
 pub struct ExplainedRoute {
-    /// The caller.
-    pub caller: Caller,
+    caller: Caller,
+    marks: RequestMarks,
     explanation: Explanation,
 }
 
 impl ExplainedRoute {
-    /// The whole explanation, with the rules that apply to the request of a caller with these names.
-    pub async fn with_rules(&self, engine: &Engine, attribution: Option<&Attribution>) -> Bytes {
+    /// The whole explanation, with the rules that apply to the request.
+    pub async fn with_rules(&self, engine: &Engine) -> Bytes {
         let most = &self.explanation.worst_case;
         let need = (most.tokens, most.cost.unwrap_or_default().femtos());
-        let rules = engine.rules_of(&self.caller, attribution, need).await;
+        let rules = engine.rules_of(&self.caller, self.marks.attribution.as_deref(), need).await;
         let mut object = explanation_object(&self.explanation).to_string();
         // Written behind the other members, because the amounts of rules are exact.
         object.pop();

@@ -5,6 +5,7 @@ use toml::de::DeValue;
 
 use super::masked;
 use super::problems::{Location, Position, locate};
+use super::scalar;
 use super::schema::{Key, Kind, Section};
 use super::tables::ROOT;
 use super::tree::{Checked, Node, Table, join};
@@ -145,11 +146,13 @@ fn defaults_of(section: &Section, set: &Map<String, Value>, path: &str) -> Map<S
 
 /// A default of the schema as JSON.
 pub(super) fn json(value: &DeValue<'_>) -> Value {
-    let number = |text: &str| serde_json::from_str(text).unwrap_or_else(|_| Value::from(text));
     match value {
         DeValue::String(text) => Value::from(&**text),
-        DeValue::Integer(digits) => number(digits.as_str()),
-        DeValue::Float(digits) => number(digits.as_str()),
+        // Numbers of another base, and a sign in front. No JSON has `inf` and `nan`.
+        DeValue::Integer(_) | DeValue::Float(_) => {
+            let digits = scalar::decimal(value).unwrap_or_default();
+            serde_json::from_str(&digits).unwrap_or_else(|_| Value::from(digits))
+        }
         DeValue::Boolean(value) => Value::from(*value),
         DeValue::Datetime(time) => Value::from(time.to_string()),
         DeValue::Array(values) => values.iter().map(|value| json(value.get_ref())).collect(),

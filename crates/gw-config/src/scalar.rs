@@ -136,7 +136,7 @@ fn integer(value: &DeInteger<'_>) -> Option<i64> {
 }
 
 /// The decimal digits of a number.
-fn decimal(value: &DeValue<'_>) -> Option<String> {
+pub(super) fn decimal(value: &DeValue<'_>) -> Option<String> {
     match value {
         DeValue::Integer(value) if value.radix() == 10 => {
             Some(value.as_str().trim_start_matches('+').to_owned())

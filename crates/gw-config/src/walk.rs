@@ -207,6 +207,13 @@ impl Walker<'_> {
                 });
                 Value::Object(members.collect::<Option<_>>()?)
             }
+            DeValue::Integer(_) | DeValue::Float(_) => {
+                let number = Some(effective::json(value)).filter(Value::is_number);
+                if number.is_none() {
+                    self.report.fault(at, path, "is not a number that JSON has");
+                }
+                number?
+            }
             plain => effective::json(plain),
         })
     }

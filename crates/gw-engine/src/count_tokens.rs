@@ -63,8 +63,9 @@ pub(crate) async fn count_tokens(
             }
         };
         let (metrics, caller) = (&services.metrics, &client.caller);
-        let client = Some(&*client);
-        let planner = PlanRequest { snapshot: &snapshot, metrics, caller, request: &request, client };
+        let (headers, attribution) = (&*client.matched_headers, client.attribution.as_deref());
+        let planner =
+            PlanRequest { snapshot: &snapshot, metrics, caller, request: &request, headers, attribution };
         let plan = plan::plan(planner, None)?;
         Ok::<_, Error>((plan.candidates.into_iter().next(), request))
     };

@@ -39,7 +39,7 @@ use crate::limit_use::NamedUse;
 use crate::metrics::Metrics;
 use crate::payloads::{Capture, Payloads};
 use crate::plan::snapshot::Snapshot;
-use crate::request::context::RequestContext;
+use crate::request::context::{RequestContext, RequestMarks};
 use crate::request::uploads::{FormKind, UploadedForm};
 use crate::response::disconnect::DrainPlaces;
 use crate::response::reply::Reply;
@@ -389,8 +389,8 @@ impl Engine {
     ///
     /// # Errors
     /// The error that the request itself would get.
-    pub fn explain(&self, caller: &Caller, body: Bytes) -> Result<Explanation> {
-        explain::explain(&self.services, caller, body)
+    pub fn explain(&self, caller: &Caller, marks: &RequestMarks, body: Bytes) -> Result<Explanation> {
+        explain::explain(&self.services, caller, marks, body)
     }
 
     /// The models that a provider has at the moment, in catalogue order.

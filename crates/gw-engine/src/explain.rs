@@ -19,8 +19,9 @@ use crate::plan::cost_estimate::{explained_worst_case, likely_cost};
 use crate::plan::snapshot::Snapshot;
 use crate::plan::usual_model::name_usual_model;
 use crate::plan::{PlanRequest, PlanTrace, plan};
-use crate::presets::PresetSurface;
+use crate::presets::{PresetRequest, PresetSurface};
 use crate::request::ValidatedRequest;
+use crate::request::context::RequestMarks;
 use crate::request::operation::parse;
 use crate::services::Services;
 
@@ -83,7 +84,12 @@ pub struct ExcludedModel {
 ///
 /// # Errors
 /// The error that the request itself would get.
-pub(crate) fn explain(services: &Services, caller: &Caller, body: Bytes) -> Result<Explanation> {
+pub(crate) fn explain(
+    services: &Services,
+    caller: &Caller,
+    marks: &RequestMarks,
+    body: Bytes,
+) -> Result<Explanation> {
     let snapshot = services.snapshot();
     let limits = &snapshot.request_limits;
     let body = with_preset(&snapshot, caller, body)?;
@@ -95,7 +101,8 @@ pub(crate) fn explain(services: &Services, caller: &Caller, body: Bytes) -> Resu
         metrics: &services.metrics,
         caller,
         request: &request,
-        client: None,
+        headers: &marks.headers,
+        attribution: marks.attribution.as_deref(),
     };
     let plan = plan(plan_request, Some(&mut trace))?;
     let worst_case = explained_worst_case(&request, &plan, &snapshot.routing);
@@ -119,7 +126,7 @@ pub(crate) fn explain(services: &Services, caller: &Caller, body: Bytes) -> Resu
 
 /// The body as the preset that it names changes it.
 fn with_preset(snapshot: &Snapshot, caller: &Caller, body: Bytes) -> Result<Bytes> {
-    if snapshot.presets.is_empty() {
+    if !snapshot.presets.may_apply(&body, true) {
         return Ok(body);
     }
     let surface = match operation(&body, &snapshot.request_limits, &snapshot.catalog) {
@@ -134,7 +141,8 @@ fn with_preset(snapshot: &Snapshot, caller: &Caller, body: Bytes) -> Result<Byte
         | PlainOperation::Transcription
         | PlainOperation::Translation => PresetSurface::OneShot,
     };
-    let applied = snapshot.apply_preset(caller, surface, None, &body)?;
+    let request = PresetRequest { surface, is_generation: true, url_model: None, body: &body };
+    let applied = snapshot.apply_preset(caller, request)?;
     Ok(applied.map_or(body, |applied| applied.body))
 }
 

@@ -55,7 +55,9 @@ pub use auth::Caller;
 pub use engine::Engine;
 pub use error::{Error, Kind, Result};
 pub use gw_limits::{AdmissionPermit, LimitStates, Limiter};
-pub use request::context::{CallLog, CallRecord, ClientSurface, DryRun, GeminiUrl, RequestContext};
+pub use request::context::{
+    CallLog, CallRecord, ClientSurface, DryRun, GeminiUrl, RequestContext, RequestMarks,
+};
 pub use response::event_stream::EventStream;
 pub use response::hand_over::AnswerRecord;
 pub use response::reply::{Reply, ReplyBody};

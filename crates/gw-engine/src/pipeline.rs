@@ -251,7 +251,8 @@ fn prepare(
         metrics: &services.metrics,
         caller: &client.caller,
         request: &request,
-        client: Some(client),
+        headers: &client.matched_headers,
+        attribution: client.attribution.as_deref(),
     };
     let mut plan = plan::plan(plan_request, None)?;
     if let Some(settlement) = &mut settlement {

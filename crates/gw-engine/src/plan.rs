@@ -15,6 +15,7 @@ pub(crate) mod threads;
 mod upgrade;
 pub(crate) mod usual_model;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -22,9 +23,11 @@ use gw_providers::presets;
 use gw_routing::facts::{Facts, Prior, PromptCache};
 use gw_routing::score::{Scored, order};
 use gw_routing::strategy::Strategy;
+use gw_wire::attribution::Attribution;
 use gw_wire::money::Money;
 use gw_wire::request::{Fallback, Routing};
 use gw_wire::usage::Usage;
+use http::{HeaderName, HeaderValue};
 
 use crate::auth::Caller;
 use crate::catalog::query::shown;
@@ -38,7 +41,6 @@ use crate::plan::cost_estimate::likely_cost;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::tenant_policy::permitted;
 use crate::request::ValidatedRequest;
-use crate::request::context::RequestContext;
 
 /// The scores of the candidates, for an explanation of the plan.
 #[derive(Debug, Default)]
@@ -56,8 +58,10 @@ pub(crate) struct PlanRequest<'a> {
     pub(crate) metrics: &'a Metrics,
     pub(crate) caller: &'a Caller,
     pub(crate) request: &'a ValidatedRequest,
-    /// The facts beside the body, for the conditions of targets; None = an explanation, which has none.
-    pub(crate) client: Option<&'a RequestContext>,
+    /// The headers that conditions of targets read.
+    pub(crate) headers: &'a [(HeaderName, HeaderValue)],
+    /// The tags that conditions of targets read.
+    pub(crate) attribution: Option<&'a Attribution>,
 }
 
 /// Resolves the requested model and its fallbacks into a plan.
@@ -73,17 +77,12 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
     let unknown = || unknown_model(snapshot, caller, request.model());
     let requested = snapshot.catalog.resolve(request.model()).ok_or_else(unknown)?;
     strategy = strategy.or(requested.strategy.and_then(Strategy::named));
-    let chosen = planner.conditional_targets()?;
-    match &chosen {
-        None => named.push((request.model(), requested.models)),
-        Some(chosen) => {
-            let filled = chosen.iter().filter(|models| !models.is_empty());
-            named.extend(filled.map(|models| (request.model(), models.as_slice())));
-        }
-    }
+    named.extend(planner.groups(request.model(), requested.models)?);
     for fallback in &routing.fallback {
         let resolved = snapshot.catalog.resolve(&fallback.model);
-        named.push((&*fallback.model, resolved.ok_or_else(|| no_such_fallback(fallback))?.models));
+        let models = resolved.ok_or_else(|| no_such_fallback(fallback))?.models;
+        // A fallback whose conditions do not hold is none.
+        named.extend(planner.groups(&fallback.model, models).unwrap_or_default());
     }
     let strategy = strategy.unwrap_or(snapshot.routing.strategy);
     let mut candidates: Vec<Candidate> = Vec::with_capacity(named.len());
@@ -92,7 +91,7 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
         if !models.iter().any(|model| caller.may_use(model)) {
             return Err(not_allowed(name));
         }
-        for model in *models {
+        for model in models.iter() {
             match planner.consider(model, group, &candidates) {
                 Ok(candidate) => candidates.extend(candidate),
                 Err(error) => {
@@ -112,7 +111,8 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
     if routing.allow_upgrade
         && let Some((_, requested)) = named.first()
     {
-        candidates.extend(upgrade::candidates(planner, requested, &candidates));
+        let more = upgrade::candidates(planner, requested, &candidates);
+        candidates.extend(more);
     }
     keep_preferred(&mut candidates, request);
     if candidates.is_empty() {
@@ -126,18 +126,29 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
     Ok(plan)
 }
 
+/// A name that a request asks for, and models that serve it.
+type NamedGroup<'n> = (&'n str, Cow<'n, [Arc<Model>]>);
+
 impl PlanRequest<'_> {
-    /// The targets of the requested alias that are for this request. None: no target of it has a condition.
-    fn conditional_targets(&self) -> Result<Option<[Vec<Arc<Model>>; 2]>> {
-        let Self { snapshot, caller, request, client, .. } = self;
-        if snapshot.presets.is_empty() {
-            return Ok(None);
-        }
-        let alias = snapshot.presets.alias(request.model());
-        let alias = alias.filter(|alias| !alias.settings.conditional.is_empty());
-        alias
-            .map(|alias| conditions::targets(alias, &snapshot.catalog, (caller, *client), request))
-            .transpose()
+    /// The models of a name, in groups that are tried one after the other. An alias whose targets have conditions has those that are
+    /// for this request, then those for all requests.
+    ///
+    /// # Errors
+    /// `no_matching_target`, `model_not_allowed`.
+    fn groups<'n>(&self, name: &'n str, models: &'n [Arc<Model>]) -> Result<Vec<NamedGroup<'n>>> {
+        let Self { snapshot, caller, .. } = self;
+        let alias = if snapshot.presets.is_empty() { None } else { snapshot.presets.alias(name) };
+        let Some(alias) = alias.filter(|alias| !alias.settings.conditional.is_empty()) else {
+            return Ok(vec![(name, Cow::Borrowed(models))]);
+        };
+        let groups = conditions::targets(alias, self)?;
+        let usable = groups.into_iter().map(|mut models| {
+            models.retain(|model| caller.may_use(model));
+            models
+        });
+        let usable: Vec<_> =
+            usable.filter(|models| !models.is_empty()).map(|models| (name, Cow::Owned(models))).collect();
+        if usable.is_empty() { Err(not_allowed(name)) } else { Ok(usable) }
     }
 
     /// The model as a candidate; None if the plan has it already.

@@ -6,9 +6,9 @@ use bytes::Bytes;
 use gw_admin::{
     AdminRequest, AdminResponse, AlertRequest, CachePurge, DiagnosticsRequest, Requester, show_cache,
 };
-use gw_engine::Caller;
 use gw_engine::cpu_pool::{CpuPool, offload};
 use gw_engine::error::{Error, Kind, Result};
+use gw_engine::{Caller, RequestMarks};
 use http::header::{ACCEPT, CACHE_CONTROL};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -249,11 +249,16 @@ where
     let (engine, caller) = (Arc::clone(&state.engine), caller.clone());
     let query = parts.uri.query().unwrap_or("").to_owned();
     let cpu = engine.cpu_of(&caller);
-    let explained =
-        cpu.host(offload(move || gw_admin::explain_route(&engine, &caller, &query, body))).await?;
-    let names = names_of(&parts.headers, b"", explained.caller.trusts_attribution());
-    let explanation = explained.with_rules(&state.engine, names.attribution.as_deref()).await;
-    Ok(HttpReply::json(explanation))
+    let headers = parts.headers.clone();
+    let explaining = move || {
+        let marks = |caller: &Caller| RequestMarks {
+            headers: engine.matched_headers(&headers),
+            attribution: names_of(&headers, b"", caller.trusts_attribution()).attribution,
+        };
+        gw_admin::explain_route(&engine, &caller, &query, body, marks)
+    };
+    let explained = cpu.host(offload(explaining)).await?;
+    Ok(HttpReply::json(explained.with_rules(&state.engine).await))
 }
 
 /// `/admin/v1/cache`: `GET` reports the cache's figures, `DELETE` purges it.

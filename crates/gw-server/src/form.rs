@@ -24,7 +24,7 @@ use self::reading::{EarlyForm, read_form};
 use crate::attribution::names_of;
 use crate::cut::until_cut;
 use crate::generate::{admitted, answered};
-use crate::preset;
+use crate::preset::{self, PresetTarget};
 use crate::request_record::RequestRecord;
 use crate::response::{ExtraHeaders, GatewayReply, HttpReply};
 use crate::session::session_of;
@@ -140,9 +140,10 @@ async fn call(
     let mut fields = names.body.unwrap_or(fields);
     let mut surface = ClientSurface { is_plain: wishes.is_plain, ..ClientSurface::default() };
     let (mut preset, mut matched_headers) = (None, Vec::new());
-    if let Some(presets) = state.engine.presets() {
-        matched_headers = presets.matched_headers(&parts.headers);
-        let to = (Some(kind.operation()), &mut surface);
+    if let Some(presets) = state.engine.presets(&fields, false) {
+        matched_headers = state.engine.matched_headers(&parts.headers);
+        let target = PresetTarget { operation: Some(kind.operation()), is_generation: true };
+        let to = (target, &mut surface);
         (fields, preset) = Box::pin(preset::apply(presets, &cpu, &caller, to, fields)).await?;
     }
     let context = Box::new(RequestContext {

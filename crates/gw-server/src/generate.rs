@@ -12,7 +12,7 @@ use gw_engine::{
     AdmissionPermit, CallLog, Caller, ClientSurface, Engine, LimitStates, Reply, ReplyBody, RequestContext,
 };
 use gw_wire::dialects::ClientDialect;
-use gw_wire::operation::{Operation, PlainOperation};
+use gw_wire::operation::Operation;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -22,7 +22,7 @@ use crate::admission::Admission;
 use crate::attribution::{RequestNames, names_of};
 use crate::cut::until_cut;
 use crate::gemini_url;
-use crate::preset;
+use crate::preset::{self, PresetTarget};
 use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
 use crate::response::{Content, ExtraHeaders, GatewayReply, HttpReply, JSON, spell_reset};
@@ -108,9 +108,11 @@ where
     let mut bytes = names.body.unwrap_or(bytes);
     let mut surface = surface_of(parts, record.dialect, generation, wishes.is_plain);
     let (mut preset, mut matched_headers) = (None, Vec::new());
-    if let Some(presets) = state.engine.presets() {
-        matched_headers = presets.matched_headers(&parts.headers);
-        let to = (plain_operation(generation), &mut surface);
+    // The reader of Google's API does not look at the member.
+    let is_certain = surface.gemini.is_some();
+    if let Some(presets) = state.engine.presets(&bytes, is_certain) {
+        matched_headers = state.engine.matched_headers(&parts.headers);
+        let to = (preset_target(generation), &mut surface);
         (bytes, preset) = Box::pin(preset::apply(presets, &cpu, &caller, to, bytes)).await?;
     }
     let log = Arc::new(CallLog::default());
@@ -172,9 +174,12 @@ fn surface_of(
     }
 }
 
-/// The operation of a body of OpenAI's older APIs.
-fn plain_operation(generation: Generation) -> Option<PlainOperation> {
-    if let Generation::Answer(Operation::Plain(operation)) = generation { Some(operation) } else { None }
+fn preset_target(generation: Generation) -> PresetTarget {
+    let operation = match generation {
+        Generation::Answer(Operation::Plain(operation)) => Some(operation),
+        Generation::Answer(_) | Generation::CountTokens | Generation::Compact => None,
+    };
+    PresetTarget { operation, is_generation: matches!(generation, Generation::Answer(_)) }
 }
 
 /// The names of a request, and the session that it belongs to. A large body is read on the CPU pool.

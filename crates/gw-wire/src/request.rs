@@ -38,7 +38,7 @@ pub use images::{ImagesRequest, parse_images};
 pub use invalid::Invalid;
 pub use limits::RequestLimits;
 pub use measure::{Detail, ForwardedPrompt, Medium, PromptExtras, image_size};
-pub use member_policy::{AllowedMembers, GuardedMember, Rule};
+pub use member_policy::{AllowedMembers, GuardedMember, PRESET, Rule};
 pub use moderation::{ModerationRequest, parse_moderation};
 pub use needs::Needs;
 pub use options::{CACHE_MODES, CacheOptions, Fallback, Routing};

@@ -8,9 +8,9 @@ use clap::Args;
 use gw_command::table::{Align, clean, columns};
 use gw_command::{CommandError, Common, print};
 use gw_config::setup::{self, Setup};
-use gw_engine::Caller;
 use gw_engine::auth::configured_id;
 use gw_engine::engine::Stored;
+use gw_engine::{Caller, RequestMarks};
 use gw_providers::seal::Sealer;
 use prometheus_client::registry::Registry;
 use serde_json::Value;
@@ -85,7 +85,7 @@ fn offline(common: &Common, key: Option<&str>, request: Bytes) -> Result<Bytes, 
     let engine = crate::serve::engine(&setup, deployed, Stored::default(), &mut Registry::default())?;
     let key = key.map(|key| key_id(&setup, key)).transpose()?;
     let parameters = query(&[("key", key.as_deref())]);
-    gw_admin::explain_route(&engine, &Caller::operator(), &parameters, request)
+    gw_admin::explain_route(&engine, &Caller::operator(), &parameters, request, |_| RequestMarks::default())
         .map(|explained| explained.without_rules())
         .map_err(|error| {
             let code = error.code();

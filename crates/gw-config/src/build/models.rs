@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use gw_engine::settings::{AliasSettings, Aliases, ModelSettings, TierSettings};
+use gw_engine::presets::PREFIX as PRESET_PREFIX;
+use gw_engine::settings::{AliasSettings, Aliases, ModelSettings, TargetMatch, TierSettings};
 use gw_wire::nearest::did_you_mean;
 
 use super::super::binding::filled;
@@ -78,8 +79,19 @@ pub(super) fn aliases(root: &Table, agents: &AgentSettings, report: &mut Problem
             check_parameters(table, report);
         }
         check_targets(&name, node, &mut settings, report);
+        if name.starts_with(PRESET_PREFIX) {
+            report.fault(
+                table.position("name"),
+                &table.path("name"),
+                "begins as the names of presets in requests do",
+            );
+        }
+        if settings.preset.system.as_deref().is_some_and(|system| system.trim().is_empty()) {
+            report.fault(table.position("system"), &table.path("system"), "is empty");
+        }
         aliases.insert(name, settings);
     }
+    check_nesting(root, &aliases, report);
     aliases
 }
 
@@ -101,32 +113,88 @@ fn check_targets(alias: &str, node: &Node, settings: &mut AliasSettings, report:
         if node.value.text().or(model.as_deref()) == Some(alias) {
             report.fault(&node.at, &node.path, "is an alias of itself");
         }
-        if let Some(condition) = table.and_then(|table| table.table("match"))
-            && condition.nodes.is_empty()
-        {
-            let hint = Some("leave `match` out for a target of all other requests".to_owned());
-            report.fault_with_hint(&condition.at, &condition.path, "has no condition", hint);
+        if let Some(condition) = table.and_then(|table| table.table("match")) {
+            check_condition(condition, report);
+        }
+    }
+}
+
+/// Checks the condition of a target.
+fn check_condition(condition: &Table, report: &mut ProblemReport) {
+    let is_empty = |node: &&Node| match &node.value {
+        Checked::Map(entries) => entries.is_empty(),
+        Checked::Table(table) => table.nodes.is_empty(),
+        _ => false,
+    };
+    let hint = || Some("leave `match` out for a target of all other requests".to_owned());
+    if condition.nodes.is_empty() {
+        report.fault_with_hint(&condition.at, &condition.path, "has no condition", hint());
+    }
+    for node in condition.nodes.values().filter(is_empty) {
+        report.fault_with_hint(&node.at, &node.path, "has no condition", hint());
+    }
+    let TargetMatch { prompt_tokens_above, prompt_tokens_below, .. } = filled(Some(condition));
+    if let Some((above, below)) = prompt_tokens_above.zip(prompt_tokens_below)
+        && below <= above.saturating_add(1)
+    {
+        let (at, path) = (condition.position("prompt_tokens"), condition.path("prompt_tokens"));
+        report.fault(at, &path, "no prompt is longer than `above` and shorter than `below`");
+    }
+}
+
+/// Checks that no alias stands for an alias that is more than its targets: its parameters and its conditions would be lost.
+fn check_nesting(root: &Table, aliases: &Aliases, report: &mut ProblemReport) {
+    const FAULT: &str = "is an alias with parameters or conditions, which would be lost";
+    for table in root.tables("aliases") {
+        let Some(node) = table.node("targets") else { continue };
+        let single = std::slice::from_ref(node);
+        let nodes = if let Checked::List(nodes) = &node.value { nodes } else { single };
+        for node in nodes {
+            let model = node.value.table().and_then(|table| table.text("model"));
+            let name = node.value.text().or(model.as_deref());
+            if name.and_then(|name| aliases.get(name)).is_some_and(|target| !target.is_plain()) {
+                let hint = Some("write the targets of that alias".to_owned());
+                report.fault_with_hint(&node.at, &node.path, FAULT, hint);
+            }
         }
     }
 }
 
 /// The members of a request that no preset may set or take out: they choose the model, the question and the form of the answer.
-const NOT_PARAMETERS: [&str; 5] = ["model", "messages", "stream", "routing", "preset"];
+const NOT_PARAMETERS: [&str; 13] = [
+    "model",
+    "messages",
+    "stream",
+    "routing",
+    "preset",
+    "models",
+    "fallbacks",
+    "fallback_model",
+    "input",
+    "prompt",
+    "contents",
+    "instructions",
+    "system",
+];
+
+/// Whether a name is one of these in any spelling: Google's API reads names in several.
+fn is_no_parameter(name: &str) -> bool {
+    let plain = |name: &str| name.replace('_', "").to_ascii_lowercase();
+    NOT_PARAMETERS.iter().any(|known| plain(known) == plain(name))
+}
 
 /// Checks the names of a preset's parameters.
 fn check_parameters(table: &Table, report: &mut ProblemReport) {
     const FAULT: &str = "is not a parameter that a preset may change";
     for list in ["defaults", "overrides"] {
         for (name, node) in table.map(list) {
-            if NOT_PARAMETERS.contains(&name.as_str()) {
+            if is_no_parameter(name) {
                 report.fault(&node.at, &node.path, FAULT);
             }
         }
     }
     if let Some(Checked::List(nodes)) = table.node("strip").map(|node| &node.value) {
-        for node in
-            nodes.iter().filter(|node| node.value.text().is_some_and(|it| NOT_PARAMETERS.contains(&it)))
-        {
+        for node in nodes.iter().filter(|node| node.value.text().is_some_and(is_no_parameter)) {
             report.fault(&node.at, &node.path, FAULT);
         }
     }

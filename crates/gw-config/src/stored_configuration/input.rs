@@ -55,7 +55,8 @@ fn take(
     match (leaf, &*value) {
         (_, Value::Null) => Ok(()),
         (Leaf::Path, _) => refuse("a path can only be set in the configuration file."),
-        (Leaf::Secret | Leaf::Text, Value::String(text)) if text.contains("${") => {
+        // `$${` stands for `${` in a text.
+        (Leaf::Secret | Leaf::Text, Value::String(text)) if text.replace("$${", "").contains("${") => {
             refuse("a reference '${…}' can only be set in the configuration file; write the value itself.")
         }
         (Leaf::Secret, Value::String(text)) if text == MASKED => match kept.get(path) {

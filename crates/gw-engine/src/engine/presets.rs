@@ -8,18 +8,28 @@ use super::Engine;
 use crate::auth::Caller;
 use crate::error::Result;
 use crate::plan::snapshot::Snapshot;
-use crate::presets::{AppliedPreset, PresetSurface};
+use crate::presets::{AppliedPreset, PresetRequest};
 
-/// The presets that are in force at one moment. There is at least one.
+/// The presets that are in force at one moment.
 #[derive(Clone, Debug)]
 pub struct PresetsInForce(Arc<Snapshot>);
 
 impl Engine {
-    /// The presets that are in force now; None: there are none.
+    /// The presets that are in force now. None: this body names none. `is_certain`: no later step looks at its member `preset`.
     #[must_use]
-    pub fn presets(&self) -> Option<PresetsInForce> {
+    pub fn presets(&self, body: &[u8], is_certain: bool) -> Option<PresetsInForce> {
         let snapshot = self.services.snapshot.load();
-        (!snapshot.presets.is_empty()).then(|| PresetsInForce(Arc::clone(&snapshot)))
+        snapshot.presets.may_apply(body, is_certain).then(|| PresetsInForce(Arc::clone(&snapshot)))
+    }
+
+    /// The headers of a request that a target's condition reads.
+    #[must_use]
+    pub fn matched_headers(&self, headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
+        let snapshot = self.services.snapshot.load();
+        let names = snapshot.presets.headers().iter();
+        names
+            .flat_map(|name| headers.get_all(name).iter().map(|value| (name.clone(), value.clone())))
+            .collect()
     }
 }
 
@@ -28,22 +38,7 @@ impl PresetsInForce {
     ///
     /// # Errors
     /// `model_not_found` for a preset that does not exist or whose models the key may not use, `invalid_type`.
-    pub fn apply(
-        &self,
-        caller: &Caller,
-        surface: PresetSurface,
-        url_model: Option<&str>,
-        body: &[u8],
-    ) -> Result<Option<AppliedPreset>> {
-        self.0.apply_preset(caller, surface, url_model, body)
-    }
-
-    /// The headers of a request that a target's condition reads.
-    #[must_use]
-    pub fn matched_headers(&self, headers: &HeaderMap) -> Vec<(HeaderName, HeaderValue)> {
-        let names = self.0.presets.headers().iter();
-        names
-            .flat_map(|name| headers.get_all(name).iter().map(|value| (name.clone(), value.clone())))
-            .collect()
+    pub fn apply(&self, caller: &Caller, request: PresetRequest<'_>) -> Result<Option<AppliedPreset>> {
+        self.0.apply_preset(caller, request)
     }
 }

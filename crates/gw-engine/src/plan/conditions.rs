@@ -2,33 +2,33 @@
 
 use std::sync::Arc;
 
-use crate::auth::Caller;
-use crate::catalog::{Catalog, Model};
+use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
+use crate::plan::PlanRequest;
 use crate::presets::Preset;
 use crate::request::ValidatedRequest;
-use crate::request::context::RequestContext;
 use crate::settings::{ModelFeature, TargetMatch};
 
 /// The models of the targets whose condition holds, then those of the targets without a condition. One of both may be empty.
 ///
 /// # Errors
 /// `no_matching_target`.
-pub(super) fn targets(
-    preset: &Preset,
-    catalog: &Catalog,
-    (caller, client): (&Caller, Option<&RequestContext>),
-    request: &ValidatedRequest,
-) -> Result<[Vec<Arc<Model>>; 2]> {
+pub(super) fn targets(preset: &Preset, planner: &PlanRequest<'_>) -> Result<[Vec<Arc<Model>>; 2]> {
     let mut found: [Vec<Arc<Model>>; 2] = Default::default();
     let [matching, others] = &mut found;
     for target in &preset.settings.conditional {
         let list = match &target.condition {
             None => &mut *others,
-            Some(condition) if holds(condition, caller, client, request) => &mut *matching,
+            Some(condition) if holds(condition, planner) => &mut *matching,
             Some(_) => continue,
         };
-        for model in catalog.resolve(&target.model).map(|resolved| resolved.models).unwrap_or_default() {
+        for model in planner
+            .snapshot
+            .catalog
+            .resolve(&target.model)
+            .map(|resolved| resolved.models)
+            .unwrap_or_default()
+        {
             if !list.iter().any(|known| known.id == model.id) {
                 list.push(Arc::clone(model));
             }
@@ -41,23 +41,15 @@ pub(super) fn targets(
     Ok(found)
 }
 
-fn holds(
-    condition: &TargetMatch,
-    caller: &Caller,
-    client: Option<&RequestContext>,
-    request: &ValidatedRequest,
-) -> bool {
+fn holds(condition: &TargetMatch, planner: &PlanRequest<'_>) -> bool {
+    let PlanRequest { caller, request, headers: given, attribution, .. } = planner;
     let TargetMatch { headers, tags, keys, teams, features, .. } = condition;
     let has_header = |(name, value): &(String, String)| {
-        let given = client.into_iter().flat_map(|client| &client.matched_headers);
-        given
-            .filter(|(given, _)| given == name.as_str())
-            .any(|(_, given)| given.as_bytes() == value.as_bytes())
+        let mut given = given.iter().filter(|(given, _)| given == name.as_str());
+        given.any(|(_, given)| given.as_bytes() == value.as_bytes())
     };
-    let has_tag = |tag: &String| {
-        let attribution = client.and_then(|client| client.attribution.as_deref());
-        attribution.is_some_and(|attribution| attribution.tags.iter().any(|given| **given == **tag))
-    };
+    let has_tag =
+        |tag: &String| attribution.is_some_and(|names| names.tags.iter().any(|given| **given == **tag));
     let is_key = |key: &String| **key == **caller.key_id() || **key == **caller.key_name();
     let is_team = |team: &String| caller.team().is_some_and(|given| **given == **team);
     headers.iter().all(has_header)

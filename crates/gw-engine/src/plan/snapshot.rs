@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::names_map::NamesMap;
 use crate::passthrough_routes::PassthroughRoutes;
 use crate::plan::routing_state::RoutingState;
-use crate::presets::{AppliedPreset, PresetSurface, Presets};
+use crate::presets::{AppliedPreset, PresetRequest, Presets};
 use crate::rules::Rules;
 use crate::session_guard::SessionGuards;
 use crate::settings::RoutingSettings;
@@ -43,14 +43,12 @@ impl Snapshot {
     pub(crate) fn apply_preset(
         &self,
         caller: &Caller,
-        surface: PresetSurface,
-        url_model: Option<&str>,
-        body: &[u8],
+        request: PresetRequest<'_>,
     ) -> Result<Option<AppliedPreset>> {
         let may_use = |alias: &str| {
             let resolved = self.catalog.resolve(alias);
             resolved.is_some_and(|resolved| resolved.models.iter().any(|model| caller.may_use(model)))
         };
-        self.presets.apply(surface, url_model, body, may_use)
+        self.presets.apply(request, may_use)
     }
 }

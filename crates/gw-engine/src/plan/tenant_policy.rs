@@ -5,7 +5,7 @@ use gw_providers::provider::Provider;
 use gw_wire::dialects::ClientRequest;
 use gw_wire::hosted_tools::HostedTool;
 use gw_wire::request::native_policy::{GuardedType, NativePolicy, PolicyPlace, Treatment};
-use gw_wire::request::{GuardedMember, References, Rule};
+use gw_wire::request::{GuardedMember, PRESET, References, Rule};
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
@@ -18,6 +18,16 @@ use crate::request::ValidatedRequest;
 /// `unsupported_value`, with the setting that allows it.
 pub(crate) fn permitted(candidate: &Candidate, request: &ValidatedRequest) -> Result<()> {
     let Candidate { provider, model, .. } = candidate;
+    // The edge takes the preset out of a request that names one. This one is left, so the configuration has no such preset.
+    let of_client = request.client().map(|client| &*client.native.policy.members).unwrap_or_default();
+    if request
+        .guarded()
+        .iter()
+        .chain(of_client)
+        .any(|member| member.name == PRESET && member.rule == Rule::Steers)
+    {
+        return Err(Error::new(Kind::ModelNotFound, "The preset of the request does not exist."));
+    }
     let native = request.client().map(|client| &client.native).filter(|own| candidate.speaks(own.dialect));
     match native.map(|native| forwarded(provider, model, &native.policy)) {
         Some(Ok(())) => {}

@@ -30,12 +30,20 @@ fn presets(settings: PresetSettings) -> Presets {
     Presets::new(&Aliases::from([("kind".to_owned(), alias), ("plain".to_owned(), plain)]))
 }
 
+fn request(surface: PresetSurface, body: &[u8]) -> PresetRequest<'_> {
+    PresetRequest { surface, is_generation: true, url_model: None, body }
+}
+
 fn applied(presets: &Presets, surface: PresetSurface, body: &Value) -> Option<(Value, Option<String>)> {
     let text = body.to_string();
-    let AppliedPreset { body, preset, .. } =
-        presets.apply(surface, None, text.as_bytes(), |_| true).unwrap()?;
-    let version = preset.map(|preset| format!("{}@{}", preset.name, preset.version));
-    Some((serde_json::from_slice(&body).unwrap(), version))
+    let found = presets.apply(request(surface, text.as_bytes()), |_| true).unwrap()?;
+    let version = found.preset.map(|preset| format!("{}@{}", preset.name, preset.version));
+    Some((serde_json::from_slice(&found.body).unwrap(), version))
+}
+
+/// The body after this preset.
+fn changed(settings: PresetSettings, surface: PresetSurface, body: &Value) -> Value {
+    applied(&presets(settings), surface, body).unwrap().0
 }
 
 #[test]
@@ -150,9 +158,18 @@ fn a_preset_is_named_by_its_alias_by_a_prefix_or_by_a_member() {
     assert_eq!((body, used.as_deref()), (json!({ "model": "acme/other", "n": 1 }), Some("kind@3")));
     let (body, used) = chat(json!({ "preset": "plain", "model": "acme/other" })).unwrap();
     assert_eq!((body, used), (json!({ "model": "acme/other" }), None), "a plain alias changes nothing");
-    for body in [json!({ "model": "acme/other" }), json!({ "model": "acme/other", "preset": null }), json!(1)]
-    {
+    for body in [json!({ "model": "acme/other" }), json!({ "models": ["acme/other"] }), json!(1)] {
         assert!(chat(body).is_none());
+    }
+    // Without a `model`, the first of `models` is the model.
+    for models in [json!(["kind", "acme/other"]), json!(["@preset/kind"])] {
+        let (body, used) = chat(json!({ "models": models, "model": null })).unwrap();
+        assert_eq!((&body["n"], used.as_deref()), (&json!(1), Some("kind@3")), "{body}");
+    }
+    // A member that names none goes nowhere.
+    for none in [json!(""), json!(null)] {
+        let (body, used) = chat(json!({ "model": "acme/other", "preset": none })).unwrap();
+        assert_eq!((body, used), (json!({ "model": "acme/other" }), None));
     }
     for (body, status, code) in [
         (json!({ "model": "@preset/none" }), 404, "model_not_found"),
@@ -160,11 +177,157 @@ fn a_preset_is_named_by_its_alias_by_a_prefix_or_by_a_member() {
         (json!({ "model": "kind", "preset": 1 }), 400, "invalid_type"),
     ] {
         let error =
-            presets.apply(PresetSurface::Chat, None, body.to_string().as_bytes(), |_| true).unwrap_err();
+            presets.apply(request(PresetSurface::Chat, body.to_string().as_bytes()), |_| true).unwrap_err();
         assert_eq!((error.status(), error.code()), (status, code), "{body}");
     }
-    let hidden = presets.apply(PresetSurface::Chat, None, br#"{"model":"m","preset":"kind"}"#, |_| false);
+    let hidden = presets.apply(request(PresetSurface::Chat, br#"{"model":"m","preset":"kind"}"#), |_| false);
     assert_eq!(hidden.unwrap_err().code(), "model_not_found");
-    let url = presets.apply(PresetSurface::Gemini, Some("@preset/kind"), b"{}", |_| true).unwrap().unwrap();
+    let of_url = PresetRequest { url_model: Some("@preset/kind"), ..request(PresetSurface::Gemini, b"{}") };
+    let url = presets.apply(of_url, |_| true).unwrap().unwrap();
     assert_eq!(url.url_model.as_deref(), Some("kind"));
+}
+
+#[test]
+fn tools_choices_and_formats_have_the_form_of_their_surface() {
+    let schema = json!({ "type": "object" });
+    let function = json!({ "name": "f", "description": "d", "parameters": schema, "strict": true });
+    let settings = || PresetSettings {
+        overrides: parameters(&json!({
+            "tools": [{ "type": "function", "function": function }],
+            "tool_choice": { "type": "function", "function": { "name": "f" } },
+            "response_format": { "type": "json_schema", "json_schema": { "name": "s", "schema": schema } },
+        })),
+        ..PresetSettings::default()
+    };
+    let body = json!({ "model": "kind" });
+    let responses = changed(settings(), PresetSurface::Responses, &body);
+    let own =
+        json!({ "type": "function", "name": "f", "description": "d", "parameters": schema, "strict": true });
+    assert_eq!(
+        (&responses["tools"], &responses["tool_choice"]),
+        (&json!([own]), &json!({ "type": "function", "name": "f" }))
+    );
+    assert_eq!(responses["text"]["format"], json!({ "type": "json_schema", "name": "s", "schema": schema }));
+    let messages = changed(settings(), PresetSurface::Messages, &body);
+    let own = json!({ "name": "f", "description": "d", "input_schema": schema });
+    assert_eq!(
+        (&messages["tools"], &messages["tool_choice"]),
+        (&json!([own]), &json!({ "type": "tool", "name": "f" }))
+    );
+    assert_eq!(messages["output_config"]["format"], json!({ "type": "json_schema", "schema": schema }));
+    let gemini = changed(settings(), PresetSurface::Gemini, &body);
+    let own = json!({ "name": "f", "description": "d", "parametersJsonSchema": schema });
+    assert_eq!(gemini["tools"], json!([{ "functionDeclarations": [own] }]));
+    let calling = json!({ "mode": "ANY", "allowedFunctionNames": ["f"] });
+    assert_eq!(gemini["toolConfig"], json!({ "functionCallingConfig": calling }));
+    let generation = json!({ "responseMimeType": "application/json", "responseJsonSchema": schema });
+    assert_eq!(gemini["generationConfig"], generation);
+    for (word, of_messages, mode) in
+        [("auto", "auto", "AUTO"), ("required", "any", "ANY"), ("none", "none", "NONE")]
+    {
+        let settings = || PresetSettings {
+            overrides: parameters(&json!({ "tool_choice": word })),
+            ..PresetSettings::default()
+        };
+        assert_eq!(changed(settings(), PresetSurface::Responses, &body)["tool_choice"], word);
+        let choice = changed(settings(), PresetSurface::Messages, &body);
+        assert_eq!(choice["tool_choice"], json!({ "type": of_messages }));
+        let choice = changed(settings(), PresetSurface::Gemini, &body);
+        assert_eq!(choice["toolConfig"]["functionCallingConfig"]["mode"], mode);
+    }
+}
+
+#[test]
+fn stripping_takes_the_parameter_out_of_each_surface() {
+    let names = ["tools", "response_format", "service_tier", "thinking", "max_tokens"];
+    let settings =
+        || PresetSettings { strip: names.map(str::to_owned).to_vec(), ..PresetSettings::default() };
+    for (surface, body, left) in [
+        (
+            PresetSurface::Messages,
+            json!({ "model": "kind", "tools": [], "service_tier": "auto", "thinking": {}, "max_tokens": 5, "output_config": { "format": {} } }),
+            // A request of Messages without it would be wrong.
+            json!({ "model": "kind", "max_tokens": 5, "output_config": {} }),
+        ),
+        (
+            PresetSurface::Responses,
+            json!({ "model": "kind", "tools": [], "service_tier": "auto", "max_output_tokens": 5, "text": { "format": {}, "verbosity": "low" } }),
+            json!({ "model": "kind", "text": { "verbosity": "low" } }),
+        ),
+        (
+            PresetSurface::Gemini,
+            json!({ "model": "kind", "tools": [], "generation_config": { "response_mime_type": "x", "responseSchema": {}, "max_output_tokens": 1, "topK": 2 } }),
+            json!({ "model": "kind", "generation_config": { "topK": 2 } }),
+        ),
+    ] {
+        assert_eq!(changed(settings(), surface, &body), left, "{surface:?}");
+    }
+}
+
+#[test]
+fn a_replacing_prompt_leaves_no_system_message_anywhere() {
+    let settings = || PresetSettings {
+        system: Some("Ours.".to_owned()),
+        system_mode: SystemMode::Replace,
+        ..PresetSettings::default()
+    };
+    let turns = json!([{ "role": "system", "content": "a" }, { "role": "user", "content": "b" }, { "role": "developer", "content": "c" }]);
+    for (surface, name) in [(PresetSurface::Responses, "input"), (PresetSurface::Messages, "messages")] {
+        let body = changed(settings(), surface, &json!({ "model": "kind", name: turns }));
+        assert_eq!(body[name], json!([{ "role": "user", "content": "b" }]), "{surface:?}");
+    }
+}
+
+#[test]
+fn counts_and_compactions_take_the_prompt_alone() {
+    let presets = presets(preset());
+    let count = |surface, body: &Value| -> Value {
+        let text = body.to_string();
+        let request = PresetRequest { is_generation: false, ..request(surface, text.as_bytes()) };
+        serde_json::from_slice(&presets.apply(request, |_| true).unwrap().unwrap().body).unwrap()
+    };
+    let body = json!({ "model": "kind", "messages": [], "top_p": 1 });
+    assert_eq!(
+        count(PresetSurface::Messages, &body),
+        json!({ "model": "kind", "messages": [], "system": "Be kind." })
+    );
+    let whole = json!({ "model": "kind", "generateContentRequest": { "contents": [], "systemInstruction": "Mine." } });
+    let parts = json!([{ "text": "Be kind." }, { "text": "Mine." }]);
+    let expected = json!({ "model": "kind", "generateContentRequest": { "contents": [], "systemInstruction": { "parts": parts } } });
+    assert_eq!(count(PresetSurface::Gemini, &whole), expected);
+}
+
+#[test]
+fn a_surface_gets_no_parameter_that_it_does_not_have() {
+    let given = json!({
+        "top_p": 1, "seed": 7, "n": 2, "logit_bias": {}, "logprobs": true, "top_k": 5, "dimensions": 64, "reasoning_effort": "none",
+    });
+    let settings = || PresetSettings { overrides: parameters(&given), ..PresetSettings::default() };
+    for (surface, expected) in [
+        (PresetSurface::OneShot, json!({ "model": "kind", "dimensions": 64 })),
+        (PresetSurface::GeminiEmbedding, json!({ "model": "kind", "outputDimensionality": 64 })),
+        (PresetSurface::Messages, json!({ "model": "kind", "top_p": 1, "top_k": 5 })),
+        (PresetSurface::Responses, json!({ "model": "kind", "top_p": 1, "reasoning": { "effort": "none" } })),
+        (
+            PresetSurface::Completion,
+            json!({ "model": "kind", "top_p": 1, "seed": 7, "n": 2, "logit_bias": {}, "top_k": 5 }),
+        ),
+    ] {
+        assert_eq!(changed(settings(), surface, &json!({ "model": "kind" })), expected, "{surface:?}");
+    }
+    let batch = json!({ "model": "kind", "requests": [{ "content": {} }, { "output_dimensionality": 1 }] });
+    let expected = json!([{ "content": {}, "outputDimensionality": 64 }, { "output_dimensionality": 64 }]);
+    assert_eq!(changed(settings(), PresetSurface::GeminiEmbedding, &batch)["requests"], expected);
+}
+
+#[test]
+fn faults_of_a_body_stay_for_its_reader() {
+    let presets = presets(preset());
+    let text = r#"{"model":"kind","temperature":1,"temperature":2,"system":7,"metadata":"zz"}"#;
+    let body =
+        presets.apply(request(PresetSurface::Messages, text.as_bytes()), |_| true).unwrap().unwrap().body;
+    let body = std::str::from_utf8(&body).unwrap();
+    for part in [r#""temperature":1,"temperature":2"#, r#""system":7"#, r#""metadata":"zz""#] {
+        assert!(body.contains(part), "{body}");
+    }
 }

@@ -70,6 +70,15 @@ impl RequestContext {
     }
 }
 
+/// The facts beside a body that conditions of targets and rules read.
+#[derive(Clone, Debug, Default)]
+pub struct RequestMarks {
+    /// The headers that a target's condition reads.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
+    /// The request's end user, tags, repository, branch and pull request; None = it has none that counts.
+    pub attribution: Option<Arc<Attribution>>,
+}
+
 /// A dry run: the place for the report that the client gets instead of an answer.
 #[derive(Debug, Default)]
 pub struct DryRun(Mutex<Option<Bytes>>);

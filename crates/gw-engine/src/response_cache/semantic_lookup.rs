@@ -225,7 +225,8 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
         metrics: &services.metrics,
         caller,
         request: &request,
-        client: None,
+        headers: &[],
+        attribution: None,
     };
     let plan = plan::plan(planner, None).ok()?;
     let client = Box::new(RequestContext {

@@ -289,17 +289,17 @@ fn stream(body: &Value, fault: Planted) -> Answer {
 
 /// The stream with the pace of a model, so that the probe can judge its flushing.
 fn paced(events: Vec<Value>, fault: Planted, is_slow: bool) -> Answer {
-    if fault == Planted::StreamAsText {
-        let text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-        return Answer::full(200, &[("content-type", "text/plain")], format!("{text}data: [DONE]\n\n"));
-    }
     if fault == Planted::BufferedStream && is_slow {
         let text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
         let pause = Step::Pause(Duration::from_millis(400));
         return Answer::sse().then(pause).chunk(format!("{text}data: [DONE]\n\n")).end();
     }
     let count = events.len();
-    let mut answer = Answer::sse();
+    let mut answer = if fault == Planted::StreamAsText {
+        Answer::raw("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n")
+    } else {
+        Answer::sse()
+    };
     for (place, event) in events.into_iter().enumerate() {
         if is_slow {
             answer = answer.then(Step::Pause(Duration::from_millis(20)));

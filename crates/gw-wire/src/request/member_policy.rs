@@ -85,6 +85,14 @@ const RUN_TOOLS: [&str; 4] = ["compound_custom", "data_sources", "extra_body", "
 /// Members with [`Rule::Search`] that are charged in another way, or cost no more than the tokens.
 const WITHOUT_OWN_PRICE: [&str; 4] = ["mcp_servers", "search_mode", "tools", "web_search_options"];
 
+/// The member that names a preset of the gateway. No upstream gets it.
+pub const PRESET: &str = "preset";
+
+/// Whether a member is a `preset` that names none.
+pub(super) fn names_no_preset(name: &str, value: View<'_>) -> bool {
+    name == PRESET && (value.kind() == Kind::Null || value.string().is_some_and(|name| name.is_empty()))
+}
+
 /// The depth of tools in tools. No API has a deeper one, so a tool below may be any.
 pub(super) const MAX_TOOL_DEPTH: u32 = 4;
 
@@ -117,6 +125,10 @@ pub(super) fn survey(
             // These members are known and have a rule too.
             name @ ("service_tier" | "store" | "web_search_options" | "models" | "fallbacks"
             | "fallback_model") => named(name),
+            name if names_no_preset(name, value) => {
+                found.push(dropped_inside(PRESET));
+                continue;
+            }
             name if checks(operation, name, is_known) => None,
             name if other_mode(name, value) => {
                 found.push(GuardedMember {

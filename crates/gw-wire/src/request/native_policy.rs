@@ -16,7 +16,9 @@ mod terms;
 use std::collections::BTreeSet;
 
 use super::fields::{Path, clip};
-use super::member_policy::{AllowedMembers, GuardedMember, Rule, guarded_native};
+use super::member_policy::{
+    AllowedMembers, GuardedMember, PRESET, Rule, dropped_inside, guarded_native, names_no_preset,
+};
 use super::references::References;
 use crate::hosted_tools::{HostedCalls, HostedTool};
 use crate::json::{Kind, View};
@@ -144,6 +146,10 @@ impl Surveyor {
             let is_null = value.kind() == Kind::Null;
             if let Some((_, place)) = names.iter().zip(&mut found).find(|(known, _)| **known == name) {
                 *place = (!is_null).then_some(value);
+            }
+            if names_no_preset(&name, value) {
+                self.found.members.push(dropped_inside(PRESET));
+                continue;
             }
             if is_null {
                 continue;

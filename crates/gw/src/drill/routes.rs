@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gw_command::CommandError;
 use gw_engine::catalog::Model;
 use gw_engine::explain::RankedCandidate;
-use gw_engine::{Caller, Engine};
+use gw_engine::{Caller, Engine, RequestMarks};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -157,7 +157,7 @@ fn candidates(
     name: &str,
     routing: Option<&Value>,
 ) -> Result<Vec<Candidate>, RouteError> {
-    let explanation = engine.explain(&Caller::operator(), ask.body(name, routing));
+    let explanation = engine.explain(&Caller::operator(), &RequestMarks::default(), ask.body(name, routing));
     let explanation =
         explanation.map_err(|error| RouteError::Refused(unknown_model(error.code(), &error.message)))?;
     let candidate = |RankedCandidate { model, .. }| Candidate {

@@ -216,8 +216,8 @@ async fn c28_members_that_only_change_the_price_are_dropped_with_a_warning() {
         json!({ "service_tier": "default" }),
         json!({ "store": false }),
         json!({ "background": false }),
-        json!({ "plugins": [], "provider": {}, "preset": "" }),
-        json!({ "extra_body": { "plugins": [], "provider": {}, "preset": "" } }),
+        json!({ "plugins": [], "provider": {} }),
+        json!({ "extra_body": { "plugins": [], "provider": {} } }),
     ] {
         let answer = world.chat_ok(&chat_with("acme/fast", more.clone())).await;
         assert_eq!(answer["gateway"]["warnings"], json!([]), "{more}: {answer}");
