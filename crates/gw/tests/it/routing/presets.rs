@@ -9,7 +9,7 @@ use crate::harness::{
 };
 
 /// A gateway with these `[[aliases]]`, and nothing else that names an alias.
-async fn with_aliases(aliases: &str) -> World {
+pub(super) async fn with_aliases(aliases: &str) -> World {
     let (upstream, second) = (FakeUpstream::start().await, FakeUpstream::start().await);
     let setup = Setup { routing: "retries = 0", extra: aliases.to_owned(), ..Setup::default() };
     let config = setup.config(&upstream.base_url(), &second.base_url());
@@ -38,7 +38,7 @@ name = "plain"
 targets = ["acme/fast"]
 "#;
 
-fn version(answer: &Value, name: &str) -> String {
+pub(super) fn version(answer: &Value, name: &str) -> String {
     let preset = &answer["gateway"]["preset"];
     assert_eq!(preset["name"], name, "{answer}");
     preset["version"].as_str().expect("a version").to_owned()
@@ -155,7 +155,7 @@ name = "strict"
 targets = [{ model = "acme/fast", match = { key = "trusted", prompt_tokens = { below = 1000 } } }]
 "#;
 
-fn used(answer: &Response) -> String {
+pub(super) fn used(answer: &Response) -> String {
     answer.json()["gateway"]["model_used"].as_str().unwrap_or_default().to_owned()
 }
 

@@ -12,7 +12,6 @@ const CHAT: &str = "/v1/chat/completions";
 /// Members that choose a model, an upstream or credentials; the model that each names is `acme/dear`.
 fn overriding_members() -> Vec<Value> {
     vec![
-        json!({ "preset": "dear" }),
         json!({ "api_base": "https://dear.example" }),
         json!({ "apiBase": "https://dear.example" }),
         json!({ "API_BASE": "https://dear.example" }),
@@ -137,8 +136,7 @@ async fn c28_members_that_steer_are_refused_at_every_endpoint() {
 /// An aggregator that answers with the model that the last of these members names.
 fn aggregator(request: &Recorded) -> Answer {
     let body = request.json();
-    let chosen =
-        ["/model", "/models/0", "/fallbacks/0", "/provider/order/0", "/preset", "/extra_body/models/0"];
+    let chosen = ["/model", "/models/0", "/fallbacks/0", "/provider/order/0", "/extra_body/models/0"];
     let model = chosen.iter().filter_map(|place| body.pointer(place)?.as_str()).next_back();
     let mut answer = gw_testkit::upstream::chat_body(model.unwrap_or("plain"), "Hello");
     answer["usage"] = json!({ "prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2 });
@@ -305,7 +303,7 @@ async fn c28_other_dialects_forward_none_of_them() {
             assert_eq!((answer.status, answer.code().as_str()), (400, "unsupported_value"), "{api}: {more}");
         }
         assert_eq!(upstream.hits(), 0, "{api}");
-        let more = json!({ "search_parameters": { "mode": "dear" }, "preset": "dear" });
+        let more = json!({ "search_parameters": { "mode": "dear" }, "lora_path": "dear" });
         let answer = client.post_json(CHAT, &chat_with(&model, more)).await;
         if is_openai {
             assert_eq!((answer.status, answer.code().as_str()), (400, "unsupported_value"), "{api}");
@@ -420,7 +418,7 @@ async fn c28_an_operator_opens_members_one_by_one() {
             ["service_tier", "store", "provider", "metadata"].iter().any(|name| more.get(*name).is_some());
         assert_eq!(elsewhere.status, if is_dropped { 200 } else { 400 }, "{more}: {}", elsewhere.text());
     }
-    let still = world.chat(&chat_with("acme/fast", json!({ "preset": "x" }))).await;
+    let still = world.chat(&chat_with("acme/fast", json!({ "adapter_id": "x" }))).await;
     assert_invalid("one that was not opened", &still, "unsupported_value");
 }
 
