@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// What the program tells of itself.
+/// Facts about the running process that alerts watch.
 pub trait Conditions: Debug + Send + Sync {
     /// The age of the oldest row that is not in the ledger yet.
     fn ledger_lag(&self) -> Duration;

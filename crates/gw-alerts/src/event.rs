@@ -37,7 +37,7 @@ pub struct BudgetSpending {
     pub kind: BudgetKind,
     /// Its name.
     pub name: String,
-    /// What distinguishes it from others of its name: the id of a key, else the name.
+    /// The id of a key; for a team or a rule its name.
     pub id: String,
     /// The counter of a rule that is split, such as `{"end_user": "ann"}`.
     pub split: Option<Map<String, Value>>,
@@ -95,13 +95,13 @@ pub(crate) struct EventBody<'a> {
     pub(crate) data: &'a EventData,
 }
 
-/// What happened.
+/// The `data` of an event.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 pub(crate) enum EventData {
     /// A budget is spent up to a threshold.
     Budget(BudgetData),
-    /// Something else.
+    /// An event of another kind.
     Subject { kind: &'static str, name: String },
 }
 

@@ -250,7 +250,7 @@ fn unknown_model(snapshot: &Snapshot, caller: &Caller, name: &str) -> Error {
     error
 }
 
-/// How to switch on the known provider of a model, if the configuration does not have it.
+/// The advice to switch on the known provider of a model, if the configuration does not have it.
 fn switched_off(snapshot: &Snapshot, name: &str) -> Option<String> {
     const DEMO: &str = "demo";
     let (provider, _) = name.split_once('/')?;

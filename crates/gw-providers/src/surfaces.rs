@@ -177,7 +177,7 @@ pub trait Transcription: Send + Sync + fmt::Debug {
     /// Checks whether the provider can do all that the request asks for.
     ///
     /// # Errors
-    /// What it cannot do, as the end of a sentence about the model.
+    /// The missing ability, as the end of a sentence about the model.
     fn check(&self, _: &TranscriptionRequest) -> Result<(), &'static str> {
         Ok(())
     }

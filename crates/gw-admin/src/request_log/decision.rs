@@ -1,4 +1,4 @@
-//! Why a request took its route: the candidates in their order, what became of each, and the models that could not serve it.
+//! Why a request took its route: the candidates in their order, the outcome of each, and the models that could not serve it.
 
 use gw_store::ledger::{Entry, ExcludedModel, RankedModel};
 use serde::Serialize;

@@ -41,7 +41,7 @@ impl Attempt {
     }
 }
 
-/// How an attempt ended.
+/// The outcome of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AttemptOutcome {
     /// Its answer is the client's answer, or the end of it.

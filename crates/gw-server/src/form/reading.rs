@@ -243,11 +243,11 @@ impl FormReader<'_> {
         self.early.sender.is_some() && field == "file" && names_model && self.read.form.files.is_empty()
     }
 
-    /// Gives the form as it is.
+    /// Hands the form over as it is.
     fn begin_with(&mut self, file: Option<UploadedFile>) {
         let Some((file, sender)) = file.zip(self.early.sender.take()) else { return };
         let form = UploadedForm { files: vec![file] };
-        // Nobody takes it if the request is over.
+        // The receiver is gone if the request is over.
         let _ = sender.send(ReadForm { fields: self.read.fields.clone(), form, permit: None });
         self.is_early = true;
     }

@@ -49,7 +49,7 @@ const FORWARDED: [&str; 10] = [
     "user",
 ];
 
-/// What the images are made from.
+/// The kinds of requests for images, by their sources.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImageUse {
     /// A text.
@@ -76,7 +76,7 @@ impl ImageUse {
 /// A validated request for images.
 #[derive(Clone, Debug)]
 pub struct ImagesRequest {
-    /// What the images are made from.
+    /// The source of the images.
     pub made_from: ImageUse,
     /// The received body.
     pub body: Body,

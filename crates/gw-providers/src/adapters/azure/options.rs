@@ -17,11 +17,11 @@ pub(super) struct AzureOptions {
     pub(super) version: Option<String>,
     /// `deployments`.
     pub(super) deployments: HashMap<String, String>,
-    /// How calls are authenticated.
+    /// The authentication of calls.
     pub(super) credentials: AzureAuth,
 }
 
-/// How calls are authenticated.
+/// The authentication of calls.
 #[derive(Debug)]
 pub(super) enum AzureAuth {
     /// `api-key: <key>`.

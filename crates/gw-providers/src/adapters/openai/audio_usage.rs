@@ -8,7 +8,7 @@ use super::lenient::lenient_members;
 use crate::adapters::counts::count;
 
 lenient_members! {
-    /// What an answer used.
+    /// The `usage` of an answer about sound.
     AudioUsage<'de> {
         input_tokens: &'de RawValue = "input_tokens",
         output_tokens: &'de RawValue = "output_tokens",
