@@ -39,6 +39,9 @@ pub enum CommandError {
     /// Something failed while the command ran: exit code 1.
     #[error("{0}")]
     Runtime(String),
+    /// A compared figure is above its threshold: exit code 3.
+    #[error("{0}")]
+    Threshold(String),
 }
 
 impl CommandError {

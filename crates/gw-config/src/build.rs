@@ -27,6 +27,7 @@ mod keys;
 mod models;
 mod passthrough;
 mod providers;
+mod reconcile;
 mod store;
 mod telemetry;
 
@@ -74,6 +75,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
         },
         otlp: telemetry::otlp(root, report),
         alerts: alerts::alerts(root, report),
+        reconcile: reconcile::reconcile(root, &names, report),
         ..filled(Some(root))
     };
     let longest = longest_request(&config);

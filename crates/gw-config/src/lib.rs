@@ -48,7 +48,7 @@ pub use self::problems::{AcceptedMembers, LaterFeature, Location, Problem};
 pub use self::raw::{NAMED_LISTS, Place, RawFile, raw_file};
 pub use self::reference::reference;
 pub use self::settings::{
-    CacheSettings, Config, IdentitySettings, Loaded, Lookup, Readable, Refused, Source, StoreContent,
-    StoreSettings,
+    CacheSettings, Config, IdentitySettings, Loaded, Lookup, Readable, ReconcileSettings, Refused, Source,
+    StoreContent, StoreSettings,
 };
 pub use self::visit::{Leaf, section_keys, visit_section};

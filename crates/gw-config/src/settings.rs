@@ -69,12 +69,25 @@ pub struct Config {
     pub otlp: Option<OtlpSettings>,
     /// `[[alerts]]`, in the order of the file.
     pub alerts: Vec<AlertSettings>,
+    /// `[[reconcile]]`, in the order of the file.
+    pub reconcile: Vec<ReconcileSettings>,
     /// `server.data_dir`, resolved against the directory of the file.
     pub data_dir: Option<PathBuf>,
     /// Settings of features that this version does not have. `check` mentions them, `serve` refuses them.
     pub later: Vec<LaterFeature>,
     /// The digests of all settings, which a reload compares.
     pub fingerprints: Fingerprints,
+}
+
+/// `[[reconcile]]`: the access to a provider's reports of usage and costs.
+#[derive(Clone, Debug, Default)]
+pub struct ReconcileSettings {
+    /// The name of the provider.
+    pub provider: String,
+    /// The key that may read the reports.
+    pub admin_key: SecretString,
+    /// The address of the reports. None: the provider's own.
+    pub base_url: Option<String>,
 }
 
 /// `[identity]`.

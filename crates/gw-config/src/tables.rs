@@ -17,6 +17,7 @@ mod models;
 mod passthrough;
 mod prices;
 mod providers;
+mod reconcile;
 mod redis;
 mod responses;
 mod routing;
@@ -54,6 +55,7 @@ pub(super) static ROOT: Section = Section {
         key("guards", Kind::Tables(&guards::GUARD), "", ""),
         key("alerts", Kind::Tables(&alerts::ALERT), "", ""),
         key("budgets", Kind::Tables(&budgets::BUDGET), "", ""),
+        key("reconcile", Kind::Tables(&reconcile::RECONCILE), "", ""),
         key("passthrough", Kind::Tables(&passthrough::PASSTHROUGH), "", ""),
         key("identity", Kind::Table(&identity::IDENTITY), "", ""),
     ],

@@ -8,6 +8,12 @@ use std::ops::{Add, AddAssign, Sub};
 
 /// Decimal places of a price per million tokens.
 const PRICE_DIGITS: usize = 9;
+/// The decimal places of an amount, for sums with exponents.
+const AMOUNT_DIGITS_I32: i32 = 15;
+/// The most digits behind the point that are read.
+const MAX_FRACTION: usize = 18;
+/// The largest amount of a report.
+const MAX_AMOUNT_FEMTOS: i128 = 1_000_000_000_000_000_000_000_000_000_000;
 /// Decimal places of an amount.
 const AMOUNT_DIGITS: usize = 15;
 
@@ -159,6 +165,42 @@ impl Money {
     #[must_use]
     pub const fn femtos(self) -> i128 {
         self.0
+    }
+
+    /// Reads an amount of a provider's report: a plain or exponent decimal, also below zero, in units of `10^power` USD. Digits beyond a
+    /// femto-USD are rounded half away from zero.
+    ///
+    /// # Errors
+    /// The text is no number, or is above 10^15 USD.
+    pub fn parse_rounded(text: &str, power: i32) -> Result<Self, PriceError> {
+        let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+            Some((mantissa, exponent)) => {
+                (mantissa, exponent.parse::<i32>().map_err(|_| PriceError::Malformed)?)
+            }
+            None => (text, 0),
+        };
+        let (sign, mantissa) = mantissa.strip_prefix('-').map_or((1, mantissa), |rest| (-1, rest));
+        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+        // A float has at most 17 digits that count. What is below a femto-USD cannot change the sum.
+        let digits: String = whole.chars().chain(fraction.chars().take(MAX_FRACTION)).collect();
+        if whole.is_empty()
+            || digits.len() > 2 * MAX_FRACTION
+            || !digits.bytes().all(|digit| digit.is_ascii_digit())
+        {
+            return Err(PriceError::Malformed);
+        }
+        let value: i128 = digits.parse().map_err(|_| PriceError::Malformed)?;
+        let given = i32::try_from(fraction.len().min(MAX_FRACTION)).map_err(|_| PriceError::OutOfRange)?;
+        let shift = AMOUNT_DIGITS_I32.saturating_sub(given).saturating_add(exponent).saturating_add(power);
+        let scale = 10_i128.checked_pow(shift.unsigned_abs());
+        let femtos = match scale {
+            _ if value == 0 => 0,
+            Some(scale) if shift >= 0 => value.checked_mul(scale).ok_or(PriceError::OutOfRange)?,
+            Some(scale) => (value + scale / 2) / scale,
+            None if shift < 0 => 0,
+            None => return Err(PriceError::OutOfRange),
+        };
+        if femtos > MAX_AMOUNT_FEMTOS { Err(PriceError::OutOfRange) } else { Ok(Self(sign * femtos)) }
     }
 
     /// Appends the same text as `Display`, without a formatter.
@@ -322,6 +364,29 @@ mod tests {
         assert_eq!(price.cost(1).to_string(), "0.000000075");
         assert_eq!(price.cost(1_000_000).to_string(), "0.075");
         assert_eq!((price.cost(10) + Price::parse("0.6").unwrap().cost(5)).to_string(), "0.00000375");
+    }
+
+    #[test]
+    fn amounts_of_reports_are_rounded_to_a_femto() {
+        for (text, power, shown) in [
+            ("0.06", 0, "0.06"),
+            ("123.78912", -2, "1.2378912"),
+            ("-5", -2, "-0.05"),
+            ("1.5e-7", 0, "0.00000015"),
+            ("0.1234567890123456789", 0, "0.123456789012346"),
+            ("1e-300", 0, "0"),
+            ("12", 3, "12000"),
+        ] {
+            assert_eq!(
+                Money::parse_rounded(text, power).map(|it| it.to_string()),
+                Ok(shown.to_owned()),
+                "{text}"
+            );
+        }
+        for bad in ["", "-", ".5", "1,5", "NaN", "--1", "1e"] {
+            assert_eq!(Money::parse_rounded(bad, 0), Err(PriceError::Malformed), "{bad}");
+        }
+        assert_eq!(Money::parse_rounded("1e300", 0), Err(PriceError::OutOfRange));
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The command line: the commands, and the exit codes (0 success, 1 failure, 2 wrong usage or configuration).
+//! The command line: the commands, and the exit codes (0 success, 1 failure, 2 wrong usage or configuration, 3 a
+//! difference above a threshold).
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -8,11 +9,12 @@ use clap_complete::Shell;
 use gw_command::{CommandError, Common, print};
 use gw_import::ImportArgs;
 use gw_probe::ProbeArgs;
+use gw_reconcile::ReconcileArgs;
 
 use crate::serve_args::ServeArgs;
 use crate::{
     agents, alerts, audit, backup, check, clock, config_command, doctor, drill, explain, export, keys, login,
-    man, models, reload_command, requests, serve, simulate, usage,
+    man, models, reconcile, reload_command, requests, serve, simulate, usage,
 };
 
 /// One API in front of many model providers.
@@ -63,6 +65,8 @@ enum Command {
     Probe(ProbeArgs),
     /// Estimate the cost and the speed of logged requests with another routing strategy
     Simulate(simulate::SimulateArgs),
+    /// Compare the costs in the ledger with the provider's own reports, and explain each difference
+    Reconcile(ReconcileArgs),
     /// Write the file, the configuration of the API, the keys and the teams to one gateway.toml
     Export(export::ExportArgs),
     /// Convert the configuration of another gateway to a gateway.toml
@@ -103,6 +107,7 @@ pub fn main() -> ExitCode {
             ExitCode::from(match error {
                 CommandError::Usage(_) => 2,
                 CommandError::Runtime(_) => 1,
+                CommandError::Threshold(_) => 3,
             })
         }
     }
@@ -140,6 +145,7 @@ fn run(cli: Cli) -> Result<(), CommandError> {
         Some(Command::Drill(args)) => drill::run(&common, &args),
         Some(Command::Probe(args)) => gw_probe::run(&common, &args),
         Some(Command::Simulate(args)) => simulate::run(&common, &args),
+        Some(Command::Reconcile(args)) => reconcile::run(&common, &args),
         Some(Command::Export(args)) => export::run(&common, &args),
         Some(Command::Import(args)) => gw_import::run(&args),
         Some(Command::Backup(args)) => backup::run(&common, &args),

@@ -59,7 +59,7 @@ impl DiagnosticsService for GatewayDiagnostics {
             match result.await {
                 Ok(Ok(report)) => Ok(report),
                 Ok(Err(CommandError::Usage(message))) => Err(Error::new(Kind::Invalid, sentence(&message))),
-                Ok(Err(CommandError::Runtime(message))) => {
+                Ok(Err(CommandError::Runtime(message) | CommandError::Threshold(message))) => {
                     tracing::error!(error = message, "a drill or a probe failed");
                     Err(Error::internal())
                 }

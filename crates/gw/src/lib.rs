@@ -35,6 +35,7 @@ pub mod models;
 pub mod payloads;
 pub mod provider_metrics;
 pub mod readiness;
+mod reconcile;
 pub mod reload;
 pub mod reload_command;
 pub mod requests;

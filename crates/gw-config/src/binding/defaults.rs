@@ -26,7 +26,7 @@ use secrecy::SecretString;
 
 use super::super::default_providers;
 use super::super::settings::{
-    AgentSettings, CacheSettings, Config, IdentitySettings, StoreSettings, WeightedKey,
+    AgentSettings, CacheSettings, Config, IdentitySettings, ReconcileSettings, StoreSettings, WeightedKey,
 };
 
 /// The settings of an empty file.
@@ -60,6 +60,7 @@ own_defaults!(
     PayloadSettings,
     ImagePrice,
     PricingSettings,
+    ReconcileSettings,
     RequestLimits,
     RoutingSettings,
     RuleSettings,

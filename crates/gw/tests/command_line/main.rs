@@ -26,4 +26,5 @@ mod keys;
 mod keys_docs;
 mod models_update;
 mod probe;
+mod reconcile;
 mod simulate;

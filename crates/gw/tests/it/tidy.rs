@@ -73,7 +73,7 @@ fn dependencies(manifest: &str, section: &str) -> Vec<String> {
 }
 
 /// A crate, the crates of this workspace it may import, and what it must never import.
-const FLOORS: [(&str, &[&str], &[&str]); 21] = [
+const FLOORS: [(&str, &[&str], &[&str]); 22] = [
     ("gw-wire", &[], &["tokio", "hyper", "hyper-util", "http", "axum", "sqlx", "rustls", "jiff"]),
     ("gw-store", &["gw-wire"], &["hyper", "http", "axum", "rustls"]),
     ("gw-redis", &[], &["hyper", "http", "axum", "sqlx"]),
@@ -130,6 +130,11 @@ const FLOORS: [(&str, &[&str], &[&str]); 21] = [
         &["gw-wire", "gw-providers", "gw-engine", "gw-command", "gw-config"],
         &["axum", "hyper", "hyper-util", "sqlx", "rustls"],
     ),
+    (
+        "gw-reconcile",
+        &["gw-wire", "gw-store", "gw-providers", "gw-engine", "gw-command", "gw-config"],
+        &["axum", "hyper", "hyper-util", "sqlx", "rustls"],
+    ),
     ("gw-testkit", &["gw-wire"], &["hyper", "axum", "sqlx"]),
     ("gw-bench", &["gw-routing", "gw-store", "gw-wire"], &["axum", "hyper", "sqlx"]),
     (
@@ -151,6 +156,7 @@ const FLOORS: [(&str, &[&str], &[&str]); 21] = [
             "gw-config",
             "gw-import",
             "gw-probe",
+            "gw-reconcile",
             "gw-console",
         ],
         &["axum", "hyper", "sqlx"],

@@ -9,7 +9,7 @@ use crate::harness::{BINARY, Differences};
 
 /// Every secret of a configuration: its place in the schema, its place in a message, and a configuration in which `<secret>`
 /// stands for its value.
-const SECRETS: [(&str, &str, &str); 15] = [
+const SECRETS: [(&str, &str, &str); 16] = [
     ("keys[].key", "keys[0].key", "[[keys]]\nname = \"a\"\nrole = \"admin\"\nkey = <secret>"),
     ("providers[].api_key", "providers[0].api_key", "[[providers]]\nname = \"openai\"\napi_key = <secret>"),
     (
@@ -46,6 +46,11 @@ const SECRETS: [(&str, &str, &str); 15] = [
         "alerts[].routing_key",
         "alerts[0].routing_key",
         "[[alerts]]\nname = \"a\"\non = [\"budget:1\"]\nformat = \"pagerduty\"\nrouting_key = <secret>",
+    ),
+    (
+        "reconcile[].admin_key",
+        "reconcile[0].admin_key",
+        "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"http://127.0.0.1:9\"\n[[reconcile]]\nprovider = \"acme\"\nadmin_key = <secret>",
     ),
     ("redis.url", "redis.url", "[redis]\nurl = <secret>"),
     ("store.url", "store.url", "[store]\nurl = <secret>"),

@@ -1,0 +1,186 @@
+//! The ledger's side of a comparison.
+
+use std::collections::BTreeMap;
+
+use gw_store::Store;
+use gw_store::ledger::{Cursor, Entry, Filter, GroupBy};
+use gw_wire::money::Money;
+
+use super::args::{DAY_SECONDS, DayRange};
+use super::bill::{BilledDay, BilledTokens};
+use super::causes::{ComparedDay, MAX_SHIFT_HOURS, OwnDay, shift_of_days};
+use super::rates::TokenRates;
+use super::reconciliation::DayRow;
+
+/// The rows of a page of the log.
+const PAGE_ROWS: u32 = 1000;
+const DAY_MS: i64 = DAY_SECONDS * 1000;
+const HOUR_MS: i64 = 3_600_000;
+
+/// The sums of the ledger by day since 1970 and by model.
+#[derive(Debug)]
+pub(crate) struct OwnBill {
+    provider: String,
+    days: BTreeMap<(i64, String), OwnSums>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct OwnSums {
+    day: OwnDay,
+    /// Whether a cache answered some requests, whose tokens the sums have, too.
+    has_hits: bool,
+}
+
+impl OwnBill {
+    /// Reads the sums of a provider.
+    pub(crate) async fn read(store: &Store, provider: &str, range: DayRange) -> gw_store::Result<Self> {
+        let mut days = BTreeMap::new();
+        for day in range.days() {
+            let filter = Filter {
+                since: Some(day * DAY_MS),
+                until: Some((day + 1) * DAY_MS),
+                provider: Some(provider.to_owned()),
+                ..Filter::default()
+            };
+            for (model, sums) in store.usage(GroupBy::Model, &filter).await? {
+                let tokens = sums.tokens;
+                let read = tokens.cached.saturating_add(tokens.cache_write);
+                let tokens = BilledTokens {
+                    uncached: tokens.prompt.saturating_sub(read),
+                    cached: tokens.cached,
+                    write_5m: tokens.cache_write,
+                    write_1h: 0,
+                    completion: tokens.completion,
+                };
+                let own = OwnDay {
+                    cost: Money::from_femtos(sums.cost),
+                    requests: sums.requests.saturating_sub(sums.cache_hits),
+                    unpriced: sums.unpriced,
+                    tokens: (sums.cache_hits == 0).then_some(tokens),
+                };
+                days.insert((day, model), OwnSums { day: own, has_hits: sums.cache_hits > 0 });
+            }
+        }
+        // A day with hits of the cache alone has nothing that a provider could charge for.
+        days.retain(|_, sums| sums.day.requests > 0 || sums.day.cost != Money::ZERO);
+        Ok(Self { provider: provider.to_owned(), days })
+    }
+
+    /// The days and models that the ledger has.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (i64, Option<String>)> {
+        self.days.keys().map(|(day, model)| (*day, Some(model.clone())))
+    }
+
+    /// Whether the ledger has the model on a day.
+    pub(crate) fn has(&self, day: i64, model: &str) -> bool {
+        self.days.contains_key(&(day, model.to_owned()))
+    }
+
+    /// The rows of a report for a model. The log is read only where the costs differ.
+    pub(crate) async fn rows_of(
+        &self,
+        store: &Store,
+        model: &str,
+        days: &[(i64, Option<&BilledDay>)],
+        rates: Option<TokenRates>,
+        range: DayRange,
+    ) -> gw_store::Result<Vec<DayRow>> {
+        let sums = |day: i64| self.days.get(&(day, model.to_owned()));
+        let own = |day: i64| sums(day).map(|sums| sums.day).unwrap_or_default();
+        let mut compared: Vec<(i64, ComparedDay<'_>)> = days
+            .iter()
+            .map(|(day, bill)| {
+                (*day, ComparedDay { own: own(*day), bill: *bill, rates, shifted_hours: None })
+            })
+            .collect();
+        if compared.iter().any(|(_, day)| day.difference() != Money::ZERO) {
+            let log = TokenLog::read(store, &self.provider, model, range).await?;
+            let shift = shift_of(&log, &compared, range);
+            for (day, compared) in &mut compared {
+                compared.shifted_hours = shift;
+                let logged = log.day(*day);
+                let has_hits = sums(*day).is_some_and(|sums| sums.has_hits);
+                // Rows that are purged leave their sums.
+                if logged.requests >= compared.own.requests || has_hits {
+                    compared.own.tokens = (logged.requests >= compared.own.requests).then_some(logged.tokens);
+                }
+            }
+        }
+        Ok(compared.into_iter().map(|(day, compared)| DayRow::new(day, model, &compared)).collect())
+    }
+}
+
+/// The shift of the report's days, where the report has tokens.
+fn shift_of(log: &TokenLog, compared: &[(i64, ComparedDay<'_>)], range: DayRange) -> Option<i64> {
+    let is_told = compared.iter().any(|(_, day)| day.bill.is_some_and(|bill| bill.all_tokens().is_some()));
+    let tokens = |day: i64| {
+        let bill = compared.iter().find(|(known, _)| *known == day).and_then(|(_, compared)| compared.bill);
+        bill.and_then(BilledDay::all_tokens).unwrap_or_default().total()
+    };
+    let billed: Vec<(i64, u64)> = range.days().map(|day| (day, tokens(day))).collect();
+    is_told.then(|| shift_of_days(|hour| log.hour(hour).tokens.total(), &billed))?
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct LoggedTokens {
+    requests: u64,
+    tokens: BilledTokens,
+}
+
+/// The tokens of a model's rows in the log, by hour since 1970.
+#[derive(Debug, Default)]
+struct TokenLog(BTreeMap<i64, LoggedTokens>);
+
+impl TokenLog {
+    async fn read(store: &Store, provider: &str, model: &str, range: DayRange) -> gw_store::Result<Self> {
+        let around = MAX_SHIFT_HOURS * HOUR_MS;
+        let filter = Filter {
+            since: Some(range.first * DAY_MS - around),
+            until: Some((range.last + 1) * DAY_MS + around),
+            provider: Some(provider.to_owned()),
+            model: Some(model.to_owned()),
+            ..Filter::default()
+        };
+        let (mut log, mut after) = (Self::default(), None::<Cursor>);
+        loop {
+            let page = store.requests(&filter, after.as_ref(), PAGE_ROWS).await?;
+            page.iter().for_each(|entry| log.add(entry));
+            match page.last() {
+                Some(last) if page.len() == PAGE_ROWS as usize => {
+                    after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
+                }
+                _ => return Ok(log),
+            }
+        }
+    }
+
+    fn add(&mut self, entry: &Entry) {
+        if entry.cache_hit {
+            return;
+        }
+        let tokens = entry.tokens;
+        let long = entry.cache_write_1h.min(tokens.cache_write);
+        let hour = self.0.entry(entry.at.div_euclid(HOUR_MS)).or_default();
+        hour.requests += 1;
+        hour.tokens.add(&BilledTokens {
+            uncached: tokens.prompt.saturating_sub(tokens.cached.saturating_add(tokens.cache_write)),
+            cached: tokens.cached,
+            write_5m: tokens.cache_write - long,
+            write_1h: long,
+            completion: tokens.completion,
+        });
+    }
+
+    fn hour(&self, hour: i64) -> LoggedTokens {
+        self.0.get(&hour).copied().unwrap_or_default()
+    }
+
+    fn day(&self, day: i64) -> LoggedTokens {
+        let mut sum = LoggedTokens::default();
+        for hour in (day * 24..(day + 1) * 24).map(|hour| self.hour(hour)) {
+            sum.requests += hour.requests;
+            sum.tokens.add(&hour.tokens);
+        }
+        sum
+    }
+}
