@@ -46,6 +46,7 @@ impl Candidate {
             context_length: model.context_length,
             rules: self.rules(),
             issuer: Some(self.provider.issuer()),
+            breakpoints: None,
         }
     }
 
