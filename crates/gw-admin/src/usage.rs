@@ -274,14 +274,12 @@ impl UsageReport {
                 out.extend_from_slice(b",\"other\":true");
             }
             out.push(b',');
-            write_sums(&mut out, &row.sums);
-            write_caches(&mut out, row.prompt_cache.as_ref());
+            write_report_sums(&mut out, &row.sums, row.prompt_cache.as_ref());
             write_units(&mut out, &row.units);
             out.push(b'}');
         }
         out.extend_from_slice(b"],\"total\":{");
-        write_sums(&mut out, &self.total);
-        write_caches(&mut out, self.total_prompt_cache.as_ref());
+        write_report_sums(&mut out, &self.total, self.total_prompt_cache.as_ref());
         // `total` has the members of every other total.
         out.push(b'}');
         write_units(&mut out, &self.total_units);
@@ -297,8 +295,7 @@ impl UsageReport {
         if self.may_have_rest() {
             head.push("other");
         }
-        head.extend(columns(&Sums::default()).map(|(name, _)| name));
-        head.extend(cache_columns(None).map(|(name, _)| name));
+        head.extend(report_columns(&Sums::default(), None).map(|(name, _)| name));
         // Most reports have no units.
         let has_units = !self.total_units.is_empty();
         if has_units {
@@ -315,11 +312,7 @@ impl UsageReport {
             if self.may_have_rest() {
                 text.push_str(if row.is_rest { ",true" } else { "," });
             }
-            for (_, value) in columns(&row.sums) {
-                text.push(',');
-                text.push_str(&value);
-            }
-            for (_, value) in cache_columns(row.prompt_cache.as_ref()) {
+            for (_, value) in report_columns(&row.sums, row.prompt_cache.as_ref()) {
                 text.push(',');
                 text.push_str(value.as_deref().unwrap_or_default());
             }
@@ -366,10 +359,25 @@ fn cache_columns(sums: Option<&PromptCacheSums>) -> [(&'static str, Option<Strin
     ]
 }
 
-/// Writes what prompt caches saved and cost as members of a JSON object.
-fn write_caches(out: &mut Vec<u8>, sums: Option<&PromptCacheSums>) {
-    for (name, value) in cache_columns(sums) {
-        out.extend_from_slice(format!(",\"{name}\":{}", value.as_deref().unwrap_or("null")).as_bytes());
+/// The names and the exact values of a row of a report; None = unknown. The amounts of prompt caches stand between the tokens and the
+/// costs.
+fn report_columns(
+    sums: &Sums,
+    caches: Option<&PromptCacheSums>,
+) -> impl Iterator<Item = (&'static str, Option<String>)> {
+    let known = columns(sums).map(|(name, value)| (name, Some(value)));
+    let costs = known.iter().position(|(name, _)| *name == "cost_usd").unwrap_or(known.len());
+    let mut all = Vec::from(known);
+    all.splice(costs..costs, cache_columns(caches));
+    all.into_iter()
+}
+
+/// Writes a row of a report as members of a JSON object.
+fn write_report_sums(out: &mut Vec<u8>, sums: &Sums, caches: Option<&PromptCacheSums>) {
+    for (index, (name, value)) in report_columns(sums, caches).enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        let value = value.as_deref().unwrap_or("null");
+        out.extend_from_slice(format!("{comma}\"{name}\":{value}").as_bytes());
     }
 }
 

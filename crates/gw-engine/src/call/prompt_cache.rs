@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_providers::adapter::{BreakpointPlan, Target};
-use gw_providers::settings::{BreakpointTtl, PromptCacheMode, PromptCacheSettings};
+use gw_providers::settings::{BreakpointTtl, PromptCacheMode};
 use gw_wire::money::Money;
 use gw_wire::prompt_cache::{CacheMiss, PromptCacheUse};
 
@@ -23,18 +23,8 @@ impl AttemptContext {
         Target { most_tokens: self.most_tokens(candidate), breakpoints, ..candidate.target() }
     }
 
-    /// The setting for a candidate: that of the alias that the client named, else the model's, else the provider's.
-    fn prompt_cache<'c>(&'c self, candidate: &'c Candidate) -> Option<&'c PromptCacheSettings> {
-        let presets = &self.snapshot.presets;
-        let of_preset = || presets.prompt_cache(&self.client.preset.as_ref()?.name);
-        let of_alias = || presets.prompt_cache(self.request.model()).or_else(of_preset);
-        // A fallback is not what the alias stands for.
-        let of_alias = (candidate.group == 0).then(of_alias).flatten();
-        of_alias.or(candidate.model.prompt_cache.as_ref()).or_else(|| candidate.provider.prompt_cache())
-    }
-
     fn breakpoints(&self, candidate: &Candidate) -> Option<BreakpointPlan> {
-        let settings = self.prompt_cache(candidate)?;
+        let settings = candidate.prompt_cache?;
         let is_chat = matches!(self.request, ValidatedRequest::Chat(_));
         if !is_chat || settings.mode == PromptCacheMode::Off {
             return None;
@@ -83,7 +73,7 @@ impl Call {
         if !account.is_reported || (tokens == 0 && !caches.knows(key_id, session, now)) {
             return None;
         }
-        let settings = context.prompt_cache(candidate);
+        let settings = candidate.prompt_cache;
         let lifetime = settings.and_then(|settings| settings.lifetime);
         let asked = settings.filter(|_| account.is_inserted()).map(|settings| settings.ttl);
         let prompt = CachedPrompt {
