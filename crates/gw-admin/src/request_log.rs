@@ -15,7 +15,9 @@ use gw_store::Role;
 use gw_store::ledger::{Attempt, Cursor, Entry};
 use gw_store::payloads::Payload;
 use gw_wire::attribution::Dimension;
+use gw_wire::prompt_cache::PromptCacheUse;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use self::cost::CostObject;
 use self::decision::RouteObject;
@@ -85,6 +87,9 @@ struct RequestObject<'a> {
     branch: Option<&'a str>,
     pull_request: Option<&'a str>,
     client: Option<&'a str>,
+    /// Only if the provider's prompt cache played a part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    prompt_cache: Option<Box<RawValue>>,
     /// Only in the answer for one request.
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<Vec<AttemptObject<'a>>>,
@@ -204,6 +209,7 @@ impl<'a> RequestObject<'a> {
             branch: name(Dimension::Branch),
             pull_request: name(Dimension::PullRequest),
             client: entry.client.as_deref(),
+            prompt_cache: entry.prompt_cache.as_deref().and_then(prompt_cache_object),
             attempts: None,
             warnings: None,
             route: None,
@@ -212,6 +218,13 @@ impl<'a> RequestObject<'a> {
             neighbours: None,
         }
     }
+}
+
+/// The object of `gateway.prompt_cache`.
+fn prompt_cache_object(used: &PromptCacheUse) -> Option<Box<RawValue>> {
+    let mut out = Vec::new();
+    used.write(&mut out);
+    RawValue::from_string(String::from_utf8(out).ok()?).ok()
 }
 
 /// `GET /admin/v1/requests` at the time `now` (unix seconds).

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use gw_engine::error::Error;
-use gw_store::ledger::{Filter, GroupBy, Sums, UnitSums, UsageByName};
+use gw_store::ledger::{Filter, GroupBy, PromptCacheSums, Sums, UnitSums, UsageByName};
 use gw_wire::attribution::Dimension;
 use gw_wire::json::write_str;
 use gw_wire::money::Money;
@@ -60,6 +60,7 @@ struct UsageReport {
     rows: Vec<UsageRow>,
     total: Sums,
     total_units: UnitSums,
+    total_prompt_cache: Option<PromptCacheSums>,
 }
 
 struct UsageRow {
@@ -72,6 +73,8 @@ struct UsageRow {
     sums: Sums,
     /// Units other than tokens.
     units: UnitSums,
+    /// What prompt caches saved and cost; None = the sums do not know it.
+    prompt_cache: Option<PromptCacheSums>,
 }
 
 /// `GET /admin/v1/usage` at the time `now` (unix seconds).
@@ -108,7 +111,19 @@ pub(crate) async fn report_usage(
         records.check_filter(&filter).await?;
     }
     let total_units = added_units(rows.iter().map(|row| &row.units));
-    let report = UsageReport { group_name, grouping, filter, rows, total, total_units };
+    let total_prompt_cache = match grouping {
+        Grouping::By(_) => added_caches(rows.iter().map(|row| row.prompt_cache)),
+        Grouping::Names(_) if filter.names.is_empty() => added_caches(
+            records
+                .store
+                .prompt_cache_sums(GroupBy::Day, &filter)
+                .await?
+                .into_iter()
+                .map(|(_, sums)| Some(sums)),
+        ),
+        Grouping::Names(_) => None,
+    };
+    let report = UsageReport { group_name, grouping, filter, rows, total, total_units, total_prompt_cache };
     Ok(match format {
         ReportFormat::Json => AdminResponse::json_text(report.to_json()),
         ReportFormat::Csv => AdminResponse::csv(report.to_csv()),
@@ -125,11 +140,26 @@ fn added_units<'u>(rows: impl Iterator<Item = &'u UnitSums>) -> UnitSums {
     total
 }
 
+/// The amounts of all rows together; None = those of one are unknown.
+fn added_caches(rows: impl Iterator<Item = Option<PromptCacheSums>>) -> Option<PromptCacheSums> {
+    rows.fold(Some(PromptCacheSums::default()), |total, more| {
+        let mut total = total?;
+        total.add(&more?);
+        Some(total)
+    })
+}
+
 /// The rows of a report by name: the names, then the rest of them, then the requests without a name. The units are not summed up by
 /// name.
 fn rows_by_name(found: UsageByName) -> Vec<UsageRow> {
-    let row =
-        |group, is_rest, sums| UsageRow { group, key_name: None, is_rest, sums, units: UnitSums::new() };
+    let row = |group, is_rest, sums| UsageRow {
+        group,
+        key_name: None,
+        is_rest,
+        sums,
+        units: UnitSums::new(),
+        prompt_cache: None,
+    };
     let listed = found.listed.into_iter().map(|(name, sums)| row(Some(name), false, sums));
     let others = Some(found.others).filter(|sums| sums.requests > 0).map(|sums| row(None, true, sums));
     let unnamed = Some(found.unnamed).filter(|sums| sums.requests > 0).map(|sums| row(None, false, sums));
@@ -151,7 +181,8 @@ fn most_expensive(rows: Vec<UsageRow>, limit: usize) -> Vec<UsageRow> {
     });
     let sums = Sums::of(rest.iter().map(|row| &row.sums));
     let units = added_units(rest.iter().map(|row| &row.units));
-    let others = UsageRow { group: None, key_name: None, is_rest: true, sums, units };
+    let prompt_cache = added_caches(rest.iter().map(|row| row.prompt_cache));
+    let others = UsageRow { group: None, key_name: None, is_rest: true, sums, units, prompt_cache };
     let others = (!rest.is_empty()).then_some(others);
     listed.into_iter().chain(others).chain(unnamed).collect()
 }
@@ -163,6 +194,11 @@ async fn rows(records: &Records, group_by: GroupBy, filter: &Filter) -> Result<V
         true => records.store.units(group_by, filter).await?.into_iter().collect(),
         false => HashMap::new(),
     };
+    let has_caches = filter.names.is_empty();
+    let mut caches: HashMap<String, PromptCacheSums> = match has_caches {
+        true => records.store.prompt_cache_sums(group_by, filter).await?.into_iter().collect(),
+        false => HashMap::new(),
+    };
     if matches!(group_by, GroupBy::Day | GroupBy::Hour) {
         // The group is a time in unix seconds, and the store orders the groups by cost.
         found.sort_by_key(|(group, _)| group.parse::<i64>().unwrap_or_default());
@@ -170,6 +206,7 @@ async fn rows(records: &Records, group_by: GroupBy, filter: &Filter) -> Result<V
     let names = if group_by == GroupBy::Key { records.key_names().await? } else { Default::default() };
     let row = |(group, sums): (String, Sums)| UsageRow {
         units: units.remove(&group).unwrap_or_default(),
+        prompt_cache: has_caches.then(|| caches.remove(&group).unwrap_or_default()),
         key_name: names.get(&group).cloned(),
         group: match group_by {
             GroupBy::Day => {
@@ -237,12 +274,12 @@ impl UsageReport {
                 out.extend_from_slice(b",\"other\":true");
             }
             out.push(b',');
-            write_sums(&mut out, &row.sums);
+            write_report_sums(&mut out, &row.sums, row.prompt_cache.as_ref());
             write_units(&mut out, &row.units);
             out.push(b'}');
         }
         out.extend_from_slice(b"],\"total\":{");
-        write_sums(&mut out, &self.total);
+        write_report_sums(&mut out, &self.total, self.total_prompt_cache.as_ref());
         // `total` has the members of every other total.
         out.push(b'}');
         write_units(&mut out, &self.total_units);
@@ -258,7 +295,7 @@ impl UsageReport {
         if self.may_have_rest() {
             head.push("other");
         }
-        head.extend(columns(&Sums::default()).map(|(name, _)| name));
+        head.extend(report_columns(&Sums::default(), None).map(|(name, _)| name));
         // Most reports have no units.
         let has_units = !self.total_units.is_empty();
         if has_units {
@@ -275,9 +312,9 @@ impl UsageReport {
             if self.may_have_rest() {
                 text.push_str(if row.is_rest { ",true" } else { "," });
             }
-            for (_, value) in columns(&row.sums) {
+            for (_, value) in report_columns(&row.sums, row.prompt_cache.as_ref()) {
                 text.push(',');
-                text.push_str(&value);
+                text.push_str(value.as_deref().unwrap_or_default());
             }
             if has_units {
                 let units: Vec<String> =
@@ -310,6 +347,38 @@ fn columns(sums: &Sums) -> [(&'static str, String); 12] {
         // The requests whose cost is not, or not whole, in the sum.
         ("unpriced_requests", sums.unpriced.to_string()),
     ]
+}
+
+/// The names and the exact amounts of what prompt caches saved and cost; None = unknown.
+fn cache_columns(sums: Option<&PromptCacheSums>) -> [(&'static str, Option<String>); 3] {
+    let usd = |femtos| Money::from_femtos(femtos).to_string();
+    [
+        ("cache_saved_usd", sums.map(|sums| usd(sums.saved))),
+        ("cache_surcharge_usd", sums.map(|sums| usd(sums.surcharge))),
+        ("cache_lost_usd", sums.map(|sums| usd(sums.lost))),
+    ]
+}
+
+/// The names and the exact values of a row of a report; None = unknown. The amounts of prompt caches stand between the tokens and the
+/// costs.
+fn report_columns(
+    sums: &Sums,
+    caches: Option<&PromptCacheSums>,
+) -> impl Iterator<Item = (&'static str, Option<String>)> {
+    let known = columns(sums).map(|(name, value)| (name, Some(value)));
+    let costs = known.iter().position(|(name, _)| *name == "cost_usd").unwrap_or(known.len());
+    let mut all = Vec::from(known);
+    all.splice(costs..costs, cache_columns(caches));
+    all.into_iter()
+}
+
+/// Writes a row of a report as members of a JSON object.
+fn write_report_sums(out: &mut Vec<u8>, sums: &Sums, caches: Option<&PromptCacheSums>) {
+    for (index, (name, value)) in report_columns(sums, caches).enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        let value = value.as_deref().unwrap_or("null");
+        out.extend_from_slice(format!("{comma}\"{name}\":{value}").as_bytes());
+    }
 }
 
 pub(crate) fn write_text_or_null(out: &mut Vec<u8>, text: Option<&str>) {

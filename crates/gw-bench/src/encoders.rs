@@ -167,6 +167,7 @@ fn finish(mut normaliser: Normaliser, out: &mut Vec<u8>) {
         warnings: Vec::new(),
         saved: None,
         preset: None,
+        prompt_cache: None,
         similar: None,
     };
     normaliser.accept(Event::Finish { choice: 0, reason: Finish::Stop }, out);

@@ -59,6 +59,7 @@ pub fn plain(name: &str, api: Api) -> ProviderSettings {
         file_ids: false,
         allow_members: Vec::new(),
         deny_betas: Vec::new(),
+        prompt_cache: None,
         options: toml::Table::new(),
     }
 }

@@ -16,6 +16,7 @@ mod kinds;
 mod models;
 mod passthrough;
 mod prices;
+mod prompt_cache;
 mod providers;
 mod reconcile;
 mod redis;

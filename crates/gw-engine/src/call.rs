@@ -2,10 +2,12 @@
 
 pub(crate) mod answer_closing;
 pub(crate) mod attempt_context;
+mod cache_account;
 pub(crate) mod continuation;
 pub(crate) mod encode;
 pub(crate) mod ledger_line;
 pub(crate) mod progress;
+mod prompt_cache;
 pub(crate) mod quoted_prompt;
 pub(crate) mod reserve;
 pub(crate) mod settlement;
@@ -167,6 +169,7 @@ impl Call {
         if !warnings.is_empty() {
             self.progress.settlement.note_warnings(&warnings);
         }
+        let prompt_cache = self.note_prompt_cache(candidate);
         GatewayMeta {
             request_id: Arc::clone(&self.context.client.request_id),
             model_used: Arc::clone(&candidate.model.id),
@@ -179,6 +182,7 @@ impl Call {
             warnings,
             saved: None,
             preset: self.context.client.preset.clone(),
+            prompt_cache,
             similar: None,
         }
     }

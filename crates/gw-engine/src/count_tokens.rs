@@ -64,8 +64,15 @@ pub(crate) async fn count_tokens(
         };
         let (metrics, caller) = (&services.metrics, &client.caller);
         let (headers, attribution) = (&*client.matched_headers, client.attribution.as_deref());
-        let planner =
-            PlanRequest { snapshot: &snapshot, metrics, caller, request: &request, headers, attribution };
+        let planner = PlanRequest {
+            snapshot: &snapshot,
+            metrics,
+            caller,
+            request: &request,
+            headers,
+            attribution,
+            preset: None,
+        };
         let plan = plan::plan(planner, None)?;
         Ok::<_, Error>((plan.candidates.into_iter().next(), request))
     };

@@ -113,7 +113,7 @@ fn encoding_warnings(request: &ValidatedRequest, candidate: &Candidate) -> Vec<C
     let (_, choices, _) = request.stream_form();
     let prompts = if let ValidatedRequest::Completion(request) = request { request.prompts.len() } else { 1 };
     let parts = fan_out::parts(&capabilities, choices.max(1), prompts.max(1));
-    let encoded = parts.first().and_then(|part| request.encode(candidate, part, None).ok());
+    let encoded = parts.first().and_then(|part| request.encode(candidate, part, &candidate.target()).ok());
     encoded.map(|encoded| encoded.warnings).unwrap_or_default()
 }
 

@@ -103,6 +103,7 @@ pub(crate) fn explain(
         request: &request,
         headers: &marks.headers,
         attribution: marks.attribution.as_deref(),
+        preset: None,
     };
     let plan = plan(plan_request, Some(&mut trace))?;
     let worst_case = explained_worst_case(&request, &plan, &snapshot.routing);

@@ -31,6 +31,7 @@ pub mod payloads;
 mod pipeline;
 mod plan;
 pub mod presets;
+mod prompt_caches;
 mod proportional;
 mod read_memory;
 pub mod request;

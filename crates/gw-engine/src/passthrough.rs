@@ -202,6 +202,7 @@ fn prepare(
         group: 0,
         is_fallback: false,
         is_upgrade: false,
+        prompt_cache: None,
     };
     let clocks = route.timeouts.over(candidate.clocks());
     Ok(ReadyRequest { candidate, charging, clocks, requested_model, snapshot })

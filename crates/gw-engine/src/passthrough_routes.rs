@@ -172,6 +172,7 @@ fn of_target(settings: &PassthroughSettings, target: &str) -> Result<Provider, S
         file_ids: false,
         allow_members: Vec::new(),
         deny_betas: Vec::new(),
+        prompt_cache: None,
         options: Default::default(),
     };
     Provider::build(&provider, Timeouts::default()).map_err(|problem| problem.to_string())

@@ -253,6 +253,7 @@ fn prepare(
         request: &request,
         headers: &client.matched_headers,
         attribution: client.attribution.as_deref(),
+        preset: client.preset.as_ref().map(|preset| &*preset.name),
     };
     let mut plan = plan::plan(plan_request, None)?;
     if let Some(settlement) = &mut settlement {

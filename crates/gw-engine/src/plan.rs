@@ -20,6 +20,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gw_providers::presets;
+use gw_providers::settings::PromptCacheSettings;
 use gw_routing::facts::{Facts, Prior, PromptCache};
 use gw_routing::score::{Scored, order};
 use gw_routing::strategy::Strategy;
@@ -62,6 +63,8 @@ pub(crate) struct PlanRequest<'a> {
     pub(crate) headers: &'a [(HeaderName, HeaderValue)],
     /// The tags that conditions of targets read.
     pub(crate) attribution: Option<&'a Attribution>,
+    /// The preset that the request names.
+    pub(crate) preset: Option<&'a str>,
 }
 
 /// Resolves the requested model and its fallbacks into a plan.
@@ -88,12 +91,13 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
     let mut candidates: Vec<Candidate> = Vec::with_capacity(named.len());
     let (mut refused, mut excluded) = (None, Vec::new());
     for (group, (name, models)) in (0..).zip(&named) {
+        let prompt_cache = planner.prompt_cache_of(name);
         if !models.iter().any(|model| caller.may_use(model)) {
             return Err(not_allowed(name));
         }
         for model in models.iter() {
             match planner.consider(model, group, &candidates) {
-                Ok(candidate) => candidates.extend(candidate),
+                Ok(candidate) => candidates.extend(candidate.map(|candidate| candidate.with(prompt_cache))),
                 Err(error) => {
                     // A fallback may name a model again.
                     if !excluded.iter().any(|(id, _)| *id == model.id) {
@@ -151,6 +155,12 @@ impl PlanRequest<'_> {
         if usable.is_empty() { Err(not_allowed(name)) } else { Ok(usable) }
     }
 
+    /// The breakpoints of prompt caches that an alias sets: the one of this name, else the preset of the request.
+    fn prompt_cache_of(&self, name: &str) -> Option<&PromptCacheSettings> {
+        let presets = &self.snapshot.presets;
+        presets.prompt_cache(name).or_else(|| presets.prompt_cache(self.preset?))
+    }
+
     /// The model as a candidate; None if the plan has it already.
     fn consider(&self, model: &Arc<Model>, group: u32, known: &[Candidate]) -> Result<Option<Candidate>> {
         if known.iter().any(|known| known.model.id == model.id) {
@@ -175,6 +185,7 @@ impl PlanRequest<'_> {
             group,
             is_fallback: group > 0,
             is_upgrade: false,
+            prompt_cache: model.prompt_cache.or_else(|| provider.prompt_cache().copied()),
         };
         permitted(&candidate, self.request)?;
         speaks_as_needed(&candidate, self.request)?;

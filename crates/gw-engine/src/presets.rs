@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
+use gw_providers::settings::PromptCacheSettings;
 use gw_wire::gateway::PresetUse;
 use gw_wire::json::{Kind as JsonKind, View, check};
 use gw_wire::request::fields::{Path, wrong_type};
@@ -42,6 +43,8 @@ static NAMED: LazyLock<Finder<'static>> = LazyLock::new(|| Finder::new(b"preset"
 pub struct Presets {
     /// Whether one of them is a preset.
     has_presets: bool,
+    /// Whether one of them sets the breakpoints of prompt caches.
+    has_prompt_caches: bool,
     aliases: NamesMap<Box<str>, Arc<Preset>>,
     /// The names of the headers that a target's condition reads.
     headers: Vec<HeaderName>,
@@ -81,8 +84,11 @@ pub struct AppliedPreset {
 impl Presets {
     /// The aliases of a configuration.
     pub(crate) fn new(aliases: &Aliases) -> Self {
-        let mut presets =
-            Self { has_presets: !aliases.values().all(AliasSettings::is_plain), ..Self::default() };
+        let mut presets = Self {
+            has_presets: !aliases.values().all(AliasSettings::is_plain),
+            has_prompt_caches: aliases.values().any(|alias| alias.prompt_cache.is_some()),
+            ..Self::default()
+        };
         for (name, settings) in aliases {
             let conditions = settings.conditional.iter().filter_map(|target| target.condition.as_ref());
             for (header, _) in conditions.flat_map(|condition| &condition.headers) {
@@ -103,6 +109,14 @@ impl Presets {
     /// Whether no alias is a preset.
     pub(crate) fn is_empty(&self) -> bool {
         !self.has_presets
+    }
+
+    /// The breakpoints of prompt caches that the alias of this name sets.
+    pub(crate) fn prompt_cache(&self, name: &str) -> Option<&PromptCacheSettings> {
+        if !self.has_prompt_caches {
+            return None;
+        }
+        self.alias(name)?.settings.prompt_cache.as_ref()
     }
 
     /// Whether a body may name a preset. `is_certain`: no later step looks at its member `preset`.

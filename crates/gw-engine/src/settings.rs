@@ -4,7 +4,7 @@ mod aliases;
 
 use std::sync::Arc;
 
-use gw_providers::settings::TimeoutOverrides;
+use gw_providers::settings::{PromptCacheSettings, TimeoutOverrides};
 use gw_providers::usage_scan::UsageShape;
 use gw_routing::health::BreakerSettings;
 use gw_routing::hedge::HedgeSettings;
@@ -132,6 +132,7 @@ pub struct ModelSettings {
     pub availability: Option<f64>,
     pub embedding_dimensions: Option<Vec<u32>>,
     pub timeouts: TimeoutOverrides,
+    pub prompt_cache: Option<PromptCacheSettings>,
     /// Its weight in `round_robin`.
     pub weight: Option<u32>,
 }

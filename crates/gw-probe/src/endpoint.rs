@@ -150,6 +150,7 @@ impl ProbedEndpoint {
             context_length: self.subject.context_length,
             rules: ModelRules::of(self.provider.api().rules, upstream_model, &self.subject.id),
             issuer: None,
+            breakpoints: None,
         }
     }
 

@@ -20,6 +20,7 @@ use crate::model_rules::ModelRules;
 use crate::multipart::Upload;
 use crate::native_responses::NativeResponses;
 use crate::seal::{Issuer, ReplayTarget};
+use crate::settings::BreakpointTtl;
 use crate::surfaces::Surfaces;
 
 /// One HTTP request to an upstream, before origin and credentials are added.
@@ -91,6 +92,8 @@ pub struct Reading {
     pub is_native: bool,
     /// The answer is in Anthropic's dialect. Only Vertex AI uses this, because it serves Claude beside Gemini.
     pub is_claude: bool,
+    /// The breakpoints of the prompt cache that the request got.
+    pub breakpoints: Breakpoints,
 }
 
 /// The part of a request that one call carries. A provider that gives one choice, or takes one prompt, at a time is
@@ -124,6 +127,29 @@ pub struct Target<'a> {
     /// The provider's account, which seals the signatures of its answers. None: signatures travel as the provider gave
     /// them, and every signature counts as the target's own. The gateway always gives one.
     pub issuer: Option<&'a Issuer>,
+    /// Breakpoints of the prompt cache for a request that has none; None: none are added.
+    pub breakpoints: Option<BreakpointPlan>,
+}
+
+/// The breakpoints that a request without any gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakpointPlan {
+    /// The time for which they ask.
+    pub ttl: BreakpointTtl,
+    /// They are held back now, because the cache costs the key more than it saves.
+    pub is_held: bool,
+}
+
+/// The breakpoints that the gateway has added to a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Breakpoints {
+    /// None: they are not configured, the client has set its own, or the provider takes none.
+    #[default]
+    None,
+    /// One or more.
+    Inserted,
+    /// None, because the cache costs the key more than it saves.
+    Held,
 }
 
 impl Target<'_> {

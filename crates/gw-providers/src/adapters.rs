@@ -6,6 +6,7 @@ pub mod anthropic;
 pub(crate) mod azure;
 pub mod bedrock;
 mod bounded;
+mod breakpoints;
 pub(crate) mod cohere;
 mod counting;
 mod counts;

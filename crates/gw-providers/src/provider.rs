@@ -26,7 +26,7 @@ use crate::demo::Demo;
 use crate::in_process::{InProcess, InProcessResponse};
 use crate::media_sizes::MediaSizes;
 use crate::seal::{Issuer, Sealer};
-use crate::settings::{Api, ProviderError, ProviderSettings, SettingsError, Timeouts};
+use crate::settings::{Api, PromptCacheSettings, ProviderError, ProviderSettings, SettingsError, Timeouts};
 use crate::surfaces::Surfaces;
 use crate::{presets, registry};
 
@@ -77,6 +77,7 @@ pub struct Provider {
     allowed: AllowedMembers,
     /// Beta features of the Messages API that clients may not ask for.
     denied_betas: Vec<String>,
+    prompt_cache: Option<PromptCacheSettings>,
     /// The host of the provider's address.
     host: Option<String>,
 }
@@ -136,6 +137,7 @@ impl Provider {
             file_ids: settings.file_ids,
             allowed: settings.allowed_members(),
             denied_betas: settings.deny_betas.clone(),
+            prompt_cache: settings.prompt_cache,
             host: match &transport {
                 Transport::Http(client) => host_of(&client.url("/")),
                 Transport::Demo(_) | Transport::InProcess(_) => None,
@@ -205,6 +207,12 @@ impl Provider {
     #[must_use]
     pub fn identity(&self) -> u64 {
         self.identity
+    }
+
+    /// Breakpoints of prompt caches.
+    #[must_use]
+    pub fn prompt_cache(&self) -> Option<&PromptCacheSettings> {
+        self.prompt_cache.as_ref()
     }
 
     /// The timeouts: the defaults with the provider's own values over them.

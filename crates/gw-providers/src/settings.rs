@@ -2,6 +2,7 @@
 
 mod api;
 mod error;
+mod prompt_cache;
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use secrecy::SecretString;
 
 pub use self::api::{Api, ApiRow, VariableHolds};
 pub use self::error::{GoogleCredentialsError, ProviderError, SettingsError};
+pub use self::prompt_cache::{BreakpointTtl, PromptCacheMode, PromptCacheSettings};
 use crate::presets::Quirks;
 
 /// The timeouts of upstream calls.
@@ -93,6 +95,8 @@ pub struct ProviderSettings {
     pub allow_members: Vec<String>,
     /// Beta features of the Messages API that clients may not ask for.
     pub deny_betas: Vec<String>,
+    /// Breakpoints of prompt caches.
+    pub prompt_cache: Option<PromptCacheSettings>,
     /// Options of single APIs (`num_ctx_max`, `region`, `project`, `api_version`, `deployments`), as in the file.
     pub options: toml::Table,
 }

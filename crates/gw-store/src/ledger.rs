@@ -13,6 +13,7 @@ pub(crate) mod groups;
 pub(crate) mod known_days;
 mod line;
 mod line_text;
+mod prompt_caches;
 mod read;
 mod source;
 mod spending;
@@ -30,11 +31,13 @@ pub use attribution::UsageByName;
 pub use decision::{Decision, ExcludedModel, RankedModel};
 pub use line::Line;
 pub(crate) use line::{read as read_json, read_prefix};
+pub use prompt_caches::PromptCacheSums;
 pub use spending::Spent;
 pub use units::UnitSums;
 
 use gw_wire::attribution::{Attribution, Dimension};
 use gw_wire::operation::Operation;
+use gw_wire::prompt_cache::PromptCacheUse;
 use gw_wire::usage::Units;
 
 use crate::sql::Sql;
@@ -184,6 +187,9 @@ pub struct Entry {
     /// How it was routed, if there was a choice, and its warnings. None: neither, or a row of an older version.
     #[serde(skip)]
     pub decision: Option<Box<Decision>>,
+    /// The use of the provider's prompt cache.
+    #[serde(skip)]
+    pub prompt_cache: Option<Arc<PromptCacheUse>>,
 }
 
 impl Entry {

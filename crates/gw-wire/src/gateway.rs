@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::money::Money;
+use crate::prompt_cache::PromptCacheUse;
 
 /// One attempt as reported in `gateway.attempts`.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub struct GatewayMeta {
     pub saved: Option<Money>,
     /// The preset that changed the request; None = none did.
     pub preset: Option<Arc<PresetUse>>,
+    /// The use of the provider's prompt cache; None = none was made.
+    pub prompt_cache: Option<Arc<PromptCacheUse>>,
     /// The source of a semantic cache hit; None = an exact hit or no hit.
     pub similar: Option<SemanticMatch>,
 }

@@ -20,6 +20,7 @@ pub mod names;
 pub mod nearest;
 pub mod operation;
 pub mod percent;
+pub mod prompt_cache;
 pub mod reach;
 pub mod render;
 pub mod reply;

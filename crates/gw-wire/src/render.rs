@@ -409,6 +409,10 @@ pub(crate) fn gateway(out: &mut Vec<u8>, meta: &GatewayMeta) {
         write_str(out, &preset.version);
         out.push(b'}');
     }
+    if let Some(used) = &meta.prompt_cache {
+        put(out, ",\"prompt_cache\":");
+        used.write(out);
+    }
     if let Some(similar) = &meta.similar {
         put(out, ",\"similarity\":");
         put(out, &similar.shown());

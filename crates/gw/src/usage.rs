@@ -76,6 +76,10 @@ struct UsageReport<'a> {
     total: Row<'a>,
 }
 
+/// Amounts of prompt caches, which a table has only if one of them is not 0.
+const CACHE_MEMBERS: [&str; 3] = ["cache_saved_usd", "cache_surcharge_usd", "cache_lost_usd"];
+const CACHE_HEADER: [&str; 3] = ["CACHE SAVED", "CACHE SURCHARGE", "CACHE LOST"];
+
 fn table(json: &str) -> Result<String, CommandError> {
     const MEMBERS: [&str; 8] = [
         "requests",
@@ -95,21 +99,23 @@ fn table(json: &str) -> Result<String, CommandError> {
         "key" => vec!["key", "key_name"],
         by => vec![by],
     };
+    let has_caches = CACHE_MEMBERS.iter().any(|name| !matches!(&*cell(&report.total, name), "0" | "-"));
+    let shown = |all: [&'static str; 3]| all.into_iter().filter(move |_| has_caches);
+    let members: Vec<&str> = MEMBERS.into_iter().chain(shown(CACHE_MEMBERS)).collect();
+    let header = HEADER.into_iter().chain(shown(CACHE_HEADER)).map(str::to_owned);
     let upper = |name: &&str| name.replace("key_name", "name").to_uppercase();
-    let mut rows: Vec<Vec<String>> =
-        vec![groups.iter().map(upper).chain(HEADER.map(str::to_owned)).collect()];
+    let mut rows: Vec<Vec<String>> = vec![groups.iter().map(upper).chain(header).collect()];
     for row in &report.data {
-        let mut cells: Vec<String> =
-            groups.iter().copied().chain(MEMBERS).map(|name| cell(row, name)).collect();
+        let mut cells: Vec<String> = groups.iter().chain(&members).map(|name| cell(row, name)).collect();
         if let (Some(first), Some(_)) = (cells.first_mut(), row.get("other")) {
             "(other)".clone_into(first);
         }
         rows.push(cells);
     }
     let blanks = groups.iter().enumerate().map(|(at, _)| if at == 0 { "total" } else { "" }.to_owned());
-    rows.push(blanks.chain(MEMBERS.map(|name| cell(&report.total, name))).collect());
+    rows.push(blanks.chain(members.iter().map(|name| cell(&report.total, name))).collect());
     let aligns: Vec<Align> =
-        groups.iter().map(|_| Align::Left).chain(MEMBERS.map(|_| Align::Right)).collect();
+        groups.iter().map(|_| Align::Left).chain(members.iter().map(|_| Align::Right)).collect();
     Ok(columns(&rows, &aligns))
 }
 
@@ -140,6 +146,17 @@ mod tests {
         assert!(lines[2].starts_with("- "), "{table}");
         assert!(lines[3].starts_with("total ") && lines[3].contains("0.123456789012345"), "{table}");
         assert!(lines[0].contains("UNPRICED") && lines[3].contains(" 7 "), "{table}");
+        assert!(!lines[0].contains("CACHE SAVED"), "{table}");
         assert!(super::table("{}").is_err());
+    }
+
+    #[test]
+    fn a_table_has_what_prompt_caches_saved_and_cost_if_there_is_some() {
+        let sums = r#""requests":2,"cache_saved_usd":0,"cache_surcharge_usd":0.25,"cache_lost_usd":0"#;
+        let json = format!(r#"{{"object":"usage","by":"day","data":[],"total":{{{sums}}}}}"#);
+        let table = super::table(&json).unwrap();
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(lines[0].ends_with("CACHE SAVED  CACHE SURCHARGE  CACHE LOST"), "{table}");
+        assert!(lines[1].contains("0.25"), "{table}");
     }
 }

@@ -15,7 +15,7 @@ use gw_engine::settings::{
 use gw_engine::stored_responses::StoredResponseSettings;
 use gw_identity::{ClaimNames, IssuerSettings, KeySource, LoginSettings, SigningAlgorithm};
 use gw_limits::RedisSettings;
-use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides, Timeouts};
+use gw_providers::settings::{Api, PromptCacheSettings, ProviderSettings, TimeoutOverrides, Timeouts};
 use gw_routing::hedge::{HedgeDelay, HedgeSettings};
 use gw_server::TlsSettings;
 use gw_server::settings::ServerSettings;
@@ -60,6 +60,7 @@ own_defaults!(
     PayloadSettings,
     ImagePrice,
     PricingSettings,
+    PromptCacheSettings,
     ReconcileSettings,
     RequestLimits,
     RoutingSettings,

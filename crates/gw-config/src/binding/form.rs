@@ -130,6 +130,11 @@ impl Form<Option<Duration>> {
         read: |value| whole(value).map(Duration::from_millis).map(Some),
         write: |value| optional(value.as_ref(), |value| value.as_millis().to_string()),
     };
+    /// Seconds that may be missing.
+    pub(crate) const OPTIONAL_SECONDS: Self = Self {
+        read: |value| whole(value).map(Duration::from_secs).map(Some),
+        write: |value| optional(value.as_ref(), |value| value.as_secs().to_string()),
+    };
     /// Minutes that may be missing.
     pub(crate) const OPTIONAL_MINUTES: Self = Self {
         read: |value| whole(value).map(|minutes| Some(Duration::from_secs(minutes * 60))),

@@ -7,6 +7,7 @@ use super::super::binding::{Form, field, filled, list, texts, words};
 use super::super::formats::{ALIAS, ANY, HEADER, LABEL, WORD};
 use super::super::schema::{Kind, Section, key, required, required_setting, setting, setting_or, words_of};
 use super::super::tree::{Checked, Node};
+use super::prompt_cache::{OWN_PROMPT_CACHE, PROMPT_CACHE};
 
 /// The targets of an alias as a bare name has them.
 const NAMES: Kind = Kind::Either(&Kind::Text(&WORD), &Kind::List { of: &Kind::Text(&WORD), min: 1 });
@@ -136,6 +137,13 @@ static ALIAS_ENTRY: Section = Section {
             Kind::Bool,
             field!(AliasSettings, has_claude_name, Form::BOOL),
             "Whether the alias is meant for coding agents ([agents](#agents)).",
+        ),
+        setting_or(
+            "prompt_cache",
+            PROMPT_CACHE,
+            field!(AliasSettings, prompt_cache, OWN_PROMPT_CACHE),
+            "as the model has it",
+            "Breakpoints of prompt caches in requests that name the alias, instead of those of the model.",
         ),
         setting_or(
             "defaults",

@@ -8,6 +8,7 @@ use super::super::schema::{Kind, Section, Word, key, required_setting, setting, 
 use super::super::tree::Checked;
 use super::kinds::{PERCENT, TOKENS};
 use super::prices::PRICING;
+use super::prompt_cache::{OWN_PROMPT_CACHE, PROMPT_CACHE};
 use super::timeouts::{OWN_TIMEOUTS, TIMEOUTS};
 
 const CATEGORIES: Kind = Kind::List { of: &Kind::Text(&WORD), min: 0 };
@@ -136,6 +137,13 @@ pub(super) static MODEL: Section = Section {
             field!(ModelSettings, timeouts, OWN_TIMEOUTS),
             "the timeouts of the provider",
             "The model's own timeouts.",
+        ),
+        setting_or(
+            "prompt_cache",
+            PROMPT_CACHE,
+            field!(ModelSettings, prompt_cache, OWN_PROMPT_CACHE),
+            "as the provider has it",
+            "Breakpoints of prompt caches in requests to this model, instead of those of the provider.",
         ),
         setting_or(
             "weight",

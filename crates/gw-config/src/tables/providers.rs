@@ -9,6 +9,7 @@ use super::super::schema::{Kind, Section, Word, required_setting, setting, setti
 use super::super::settings::WeightedKey;
 use super::super::tree::Checked;
 use super::kinds::TOKENS;
+use super::prompt_cache::{OWN_PROMPT_CACHE, PROMPT_CACHE};
 use super::timeouts::{OWN_TIMEOUTS, TIMEOUTS};
 
 const MEMBERS: Kind = Kind::List { of: &Kind::Text(&WORD), min: 0 };
@@ -131,6 +132,13 @@ pub(super) static PROVIDER: Section = Section {
             field!(ProviderSettings, timeouts, OWN_TIMEOUTS),
             "`[timeouts]`",
             "The provider's own timeouts.",
+        ),
+        setting_or(
+            "prompt_cache",
+            PROMPT_CACHE,
+            field!(ProviderSettings, prompt_cache, OWN_PROMPT_CACHE),
+            "off",
+            "Breakpoints of prompt caches: `\"auto\"`, `\"off\"` or a table. The narrowest of alias, model and provider counts ([prompt caches](prompt-caches.md)).",
         ),
         setting_or(
             "embedding_batch",

@@ -116,13 +116,13 @@ impl AttemptContext {
         parts: Vec<SubRequest>,
         clocks: &Timeouts,
     ) -> Result<Vec<(SubRequest, Encoded)>, Failure> {
-        let most_tokens = self.most_tokens(candidate);
+        let target = self.target(candidate);
         let mut done: Vec<(SubRequest, Encoded)> = Vec::with_capacity(parts.len());
         for part in parts {
             let same = done.last().filter(|(last, _)| last.share == part.share);
             let encoded = match same {
                 Some((_, encoded)) => encoded.clone(),
-                None => self.step(clocks, || self.request.encode(candidate, &part, most_tokens)).await?,
+                None => self.step(clocks, || self.request.encode(candidate, &part, &target)).await?,
             };
             done.push((part, encoded));
         }
@@ -131,7 +131,7 @@ impl AttemptContext {
 
     /// The longest answer of a plain request that its reservation can pay, if the budget must not be exceeded. A stream
     /// has no such bound: it reserves more as it grows.
-    fn most_tokens(&self, candidate: &Candidate) -> Option<u64> {
+    pub(crate) fn most_tokens(&self, candidate: &Candidate) -> Option<u64> {
         let granted = self.granted.filter(|_| !self.request.wants_stream())?;
         // Providers may bill failed attempts, too.
         let left = granted - self.upstream_calls.all().cost;
@@ -205,6 +205,7 @@ impl AttemptContext {
         clocks: &Timeouts,
     ) -> Result<(UpstreamResponse, Reading, Vec<Cow<'static, str>>), Failure> {
         let Encoded { call: http, reading, warnings } = encoded;
+        self.upstream_calls.note_breakpoints(call, reading.breakpoints);
         let refused = match self.try_send(candidate, call, http, clocks).await {
             Ok(response) => {
                 // A server without the endpoint may answer with a page, but not with a stream.
@@ -220,10 +221,11 @@ impl AttemptContext {
         if !is_unknown || !adapter.refused_native(&refused.failure, &candidate.target()) {
             return Err(self.chat_only(candidate, self.refused(call, refused)));
         }
-        let most_tokens = self.most_tokens(candidate);
-        let encoded = self.step(clocks, || self.request.encode(candidate, part, most_tokens)).await;
+        let target = self.target(candidate);
+        let encoded = self.step(clocks, || self.request.encode(candidate, part, &target)).await;
         let encoded =
             encoded.map_err(|failure| self.refused(call, RefusedSend { failure, is_free: true }))?;
+        self.upstream_calls.note_breakpoints(call, encoded.reading.breakpoints);
         let response = Box::pin(self.send(candidate, call, encoded.call, clocks)).await?;
         Ok((response, encoded.reading, encoded.warnings))
     }

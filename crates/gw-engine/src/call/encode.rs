@@ -33,9 +33,8 @@ impl ValidatedRequest {
         &self,
         candidate: &Candidate,
         part: &SubRequest,
-        most_tokens: Option<u64>,
+        target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
-        let target = Target { most_tokens, ..candidate.target() };
         let adapter = candidate.provider.adapter();
         match self {
             Self::Chat(request) => {
@@ -44,7 +43,7 @@ impl ValidatedRequest {
                     Some((admitted, warnings)) => (admitted, warnings.as_slice()),
                     None => (&**request, [].as_slice()),
                 };
-                let mut encoded = adapter.chat(request, &part.share, &target)?;
+                let mut encoded = adapter.chat(request, &part.share, target)?;
                 if encoded.reading.is_native {
                     encoded.warnings.extend(left_out.iter().cloned().map(Cow::Owned));
                 }
@@ -59,11 +58,11 @@ impl ValidatedRequest {
                 }
                 Ok(encoded)
             }
-            Self::Completion(request) => adapter.completion(request, &part.share, &target),
+            Self::Completion(request) => adapter.completion(request, &part.share, target),
             Self::OneShot(request) => {
                 let (provider, parts) = (&candidate.provider, 0..request.parts());
                 let form = request.forms(provider).map_or_else(CallForm::default, CallForms::form);
-                request.encode(provider, parts, form, &target).map(Encoded::plain)
+                request.encode(provider, parts, form, target).map(Encoded::plain)
             }
         }
     }

@@ -12,6 +12,7 @@ use gw_store::journal::{Journal, OpenRequest};
 use gw_store::ledger::{Attempt, Entry, ExcludedModel, RankedModel, Tokens};
 use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
+use gw_wire::prompt_cache::PromptCacheUse;
 use gw_wire::request_id;
 use gw_wire::usage::Usage;
 
@@ -120,6 +121,16 @@ impl LedgerLine {
         decision.warnings.extend(warnings.iter().take(room).map(|warning| warning.to_string()));
         let left_out = warnings.len().saturating_sub(room);
         decision.left_out = decision.left_out.saturating_add(u64::try_from(left_out).unwrap_or(u64::MAX));
+    }
+
+    /// Notes the use of the provider's prompt cache.
+    pub(crate) fn note_prompt_cache(&mut self, used: Arc<PromptCacheUse>) {
+        self.entry.prompt_cache = Some(used);
+    }
+
+    /// Whether the use of the prompt cache is noted.
+    pub(crate) fn has_prompt_cache(&self) -> bool {
+        self.entry.prompt_cache.is_some()
     }
 
     /// Notes that an attempt begins. The first attempt puts the line into the journal with the cost of its prompts,

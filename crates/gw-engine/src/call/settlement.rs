@@ -13,6 +13,7 @@ use gw_store::journal::Journal;
 use gw_wire::attribution::Attribution;
 use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
+use gw_wire::prompt_cache::PromptCacheUse;
 use gw_wire::reply::Finish;
 use gw_wire::trace_context::TraceId;
 use gw_wire::usage::Usage;
@@ -352,6 +353,13 @@ impl Settlement {
         let model = model.map(|model| model.chars().take(MAX_MODEL_CHARS).collect());
         let finish_reasons = finishes.take(MAX_REASONS).flatten().map(Finish::as_str).collect();
         self.upstream_calls.note_answer(attempt, AnswerTrace { model, finish_reasons });
+    }
+
+    /// Notes the use of the provider's prompt cache.
+    pub(crate) fn note_prompt_cache(&mut self, used: Arc<PromptCacheUse>) {
+        if let Some(line) = &mut self.line {
+            line.note_prompt_cache(used);
+        }
     }
 
     /// Notes the part of the answer that comes out of the cache, and what it would have cost.

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gw_providers::adapter::Breakpoints;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 use parking_lot::Mutex;
 
+pub(crate) use crate::call::cache_account::CacheAccount;
 use crate::catalog::Model;
 use crate::clock;
 use crate::plan::call_size::CallSize;
@@ -128,6 +130,8 @@ struct UpstreamCall {
     reported: Option<Usage>,
     /// The bytes of its answer so far.
     answer_bytes: u64,
+    /// The breakpoints of the prompt cache that its request got.
+    breakpoints: Breakpoints,
     /// The usage and the price, kept because the end of a request reads them several times. None: they must be computed again.
     billed: Option<BilledUsage>,
 }
@@ -197,6 +201,8 @@ pub(crate) struct UpstreamCalls {
     records: Mutex<Records>,
     /// An upstream has reported usage before its first content, and the journal has not recorded it.
     has_told: AtomicBool,
+    /// A request got breakpoints of a prompt cache or would have got some, or an upstream read or wrote a prompt cache.
+    uses_prompt_cache: AtomicBool,
 }
 
 impl UpstreamCalls {
@@ -311,6 +317,7 @@ impl UpstreamCalls {
             is_free: false,
             reported: None,
             answer_bytes: 0,
+            breakpoints: Breakpoints::None,
             billed: None,
         });
         UpstreamCallId(records.calls.len() - 1)
@@ -361,11 +368,43 @@ impl UpstreamCalls {
         reported: Option<Usage>,
         answer_bytes: u64,
     ) {
+        if let Some(usage) = reported
+            && usage.cached.unwrap_or(0) | usage.cache_write.unwrap_or(0) > 0
+        {
+            self.uses_prompt_cache.store(true, Ordering::Relaxed);
+        }
         if let Some(call) = self.records.lock().calls.get_mut(call) {
             call.reported = reported;
             call.answer_bytes = answer_bytes;
             call.billed = None;
         }
+    }
+
+    /// Notes the breakpoints of the prompt cache that a call's request got.
+    pub(crate) fn note_breakpoints(&self, UpstreamCallId(call): UpstreamCallId, breakpoints: Breakpoints) {
+        if breakpoints == Breakpoints::None {
+            return;
+        }
+        self.uses_prompt_cache.store(true, Ordering::Relaxed);
+        if let Some(call) = self.records.lock().calls.get_mut(call) {
+            call.breakpoints = breakpoints;
+        }
+    }
+
+    /// Whether a prompt cache plays a part.
+    pub(crate) fn uses_prompt_cache(&self) -> bool {
+        self.uses_prompt_cache.load(Ordering::Relaxed)
+    }
+
+    /// The use of the prompt cache by the calls that the client's answer consists of; None: there are none.
+    pub(crate) fn cache_account(&self) -> Option<CacheAccount> {
+        let records = self.records.lock();
+        let mut calls = records.calls.iter().filter(|call| records.contributes(call.attempt)).peekable();
+        calls.peek()?;
+        Some(calls.fold(CacheAccount::default(), |mut account, call| {
+            account.add(&call.model, call.usage().as_ref(), call.reported.is_some(), call.breakpoints);
+            account
+        }))
     }
 
     /// The usage of a call so far.

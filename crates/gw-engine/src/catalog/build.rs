@@ -228,6 +228,7 @@ impl ModelDraft<'_> {
             model.dimensions = dimensions(choice);
         }
         model.timeouts = set.timeouts;
+        model.prompt_cache = set.prompt_cache;
         model.weight = set.weight.unwrap_or(model.weight);
     }
 }
@@ -295,6 +296,7 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         deprecation_date: None,
         is_fault: false,
         timeouts: TimeoutOverrides::default(),
+        prompt_cache: None,
         names: OnceLock::new(),
         entry: Bytes::new(),
         id_end: 0,

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use gw_providers::model_rules::ModelRules;
-use gw_providers::settings::TimeoutOverrides;
+use gw_providers::settings::{PromptCacheSettings, TimeoutOverrides};
 use gw_routing::health::Health;
 use gw_routing::metrics::CallMetrics;
 use gw_wire::money::Money;
@@ -119,6 +119,8 @@ pub struct Model {
     pub is_fault: bool,
     /// The timeouts of this model.
     pub timeouts: TimeoutOverrides,
+    /// Breakpoints of prompt caches.
+    pub prompt_cache: Option<PromptCacheSettings>,
     /// The other names of the model: its bare name and its aliases. Set once all are known.
     pub(super) names: OnceLock<Box<[Box<str>]>>,
     /// The entry as JSON, without its closing brace and its `sources`.

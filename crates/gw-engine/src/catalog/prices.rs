@@ -274,6 +274,25 @@ impl Prices {
         if usage.hosted.is_none() { charge } else { charge.plus(self.tools.charge(&usage.hosted)) }
     }
 
+    /// The cost that reading so many tokens of a prompt from the cache saves; None = a price is unknown.
+    #[must_use]
+    pub fn saved_by_reads(&self, prompt_tokens: u64, read: u64) -> Option<Money> {
+        let rates = self.rates(prompt_tokens);
+        let input = rates.input.filter(|_| self.is_usd())?;
+        Some(input.cost(read) - rates.cached_input.unwrap_or(input).cost(read))
+    }
+
+    /// The cost of the cache writes of a call above the price of plain input; None = a price is unknown.
+    #[must_use]
+    pub fn surcharge_of_writes(&self, usage: &Usage) -> Option<Money> {
+        let rates = self.rates(usage.prompt);
+        let input = rates.input.filter(|_| self.is_usd())?;
+        let written = usage.cache_write.unwrap_or(0);
+        let hour = u64::from(usage.cache_write_1h.unwrap_or(0)).min(written);
+        let minutes = rates.cache_write.unwrap_or(input).cost(written - hour);
+        Some(minutes + rates.hour_write()?.cost(hour) - input.cost(written))
+    }
+
     /// The charge of a call with a fee or with units other than tokens. The work that the units measure is charged once: by the tokens
     /// that the upstream reported, or else by the units. A rerank is charged by its units, its tokens or its fee, whichever have a price.
     fn with_units(&self, tokens: Charge, usage: &Usage) -> Charge {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use gw_providers::adapter::Target;
 use gw_providers::model_rules::ModelRules;
 use gw_providers::provider::Provider;
-use gw_providers::settings::Timeouts;
+use gw_providers::settings::{BreakpointTtl, PromptCacheMode, PromptCacheSettings, Timeouts};
 use gw_routing::health::BreakerSettings;
 use gw_routing::score::Tier;
 use gw_routing::strategy::Strategy;
@@ -30,9 +30,16 @@ pub(crate) struct Candidate {
     pub(crate) is_fallback: bool,
     /// The client did not name this model; the request permits an upgrade.
     pub(crate) is_upgrade: bool,
+    /// Breakpoints of prompt caches: the setting of the alias that was named, else the model's, else the provider's.
+    pub(crate) prompt_cache: Option<PromptCacheSettings>,
 }
 
 impl Candidate {
+    /// The candidate with the breakpoints of prompt caches that an alias sets, if it sets some.
+    pub(crate) fn with(self, of_alias: Option<&PromptCacheSettings>) -> Self {
+        Self { prompt_cache: of_alias.copied().or(self.prompt_cache), ..self }
+    }
+
     /// The candidate as its adapter needs it. A fallback is clamped to its model's limits, because the client did not
     /// choose that model.
     pub(crate) fn target(&self) -> Target<'_> {
@@ -46,6 +53,7 @@ impl Candidate {
             context_length: model.context_length,
             rules: self.rules(),
             issuer: Some(self.provider.issuer()),
+            breakpoints: None,
         }
     }
 
@@ -58,6 +66,14 @@ impl Candidate {
     /// Whether requests of this dialect are sent as the client wrote them.
     pub(crate) fn speaks(&self, dialect: ClientDialect) -> bool {
         self.provider.adapter().speaks(dialect, &self.target())
+    }
+
+    /// Whether the gateway may ask the provider to keep a prompt for an hour.
+    pub(crate) fn may_ask_for_an_hour(&self) -> bool {
+        let asks = |settings: &PromptCacheSettings| {
+            settings.mode == PromptCacheMode::Auto && settings.ttl == BreakpointTtl::Hour
+        };
+        self.prompt_cache.as_ref().is_some_and(asks)
     }
 
     /// The timeouts: the model's own, else the provider's.

@@ -223,7 +223,7 @@ impl CostlyTokens {
         // A price that is not stated follows from the input's.
         let has_price = has_write_price || rates.input.is_some() && may_be_claude(request, candidate);
         Self {
-            hour_writes: has_price && request.may_name_an_hour(),
+            hour_writes: has_price && (candidate.may_ask_for_an_hour() || request.may_name_an_hour()),
             audio_input: rates.audio_input.is_some() && request.has_audio(),
             audio_output: rates.audio_output.is_some() && request.wants_audio(),
         }

@@ -10,6 +10,7 @@ use crate::clock;
 use crate::document_memory::DocumentMemory;
 use crate::event_memory::EventMemory;
 use crate::plan::threads::MessageThreads;
+use crate::prompt_caches::PromptCaches;
 
 /// Conversations whose provider is remembered.
 const MAX_CONVERSATIONS: usize = 65_536;
@@ -40,6 +41,8 @@ pub(crate) struct RoutingState {
     pub(crate) document_memory: DocumentMemory,
     /// The messages of the threads that providers keep.
     pub(crate) threads: MessageThreads,
+    /// What sessions left in prompt caches, and whether breakpoints pay.
+    pub(crate) prompt_caches: PromptCaches,
 }
 
 impl RoutingState {
@@ -53,6 +56,7 @@ impl RoutingState {
             event_memory: EventMemory::new(bytes),
             document_memory: DocumentMemory::new(bytes),
             threads: MessageThreads::default(),
+            prompt_caches: PromptCaches::default(),
         }
     }
 

@@ -138,6 +138,7 @@ impl ReplyContext {
                 .collect(),
             saved: stored.cost,
             preset: self.preset.clone(),
+            prompt_cache: None,
             similar: self.similar(stored),
         }
     }

@@ -227,6 +227,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
         request: &request,
         headers: &[],
         attribution: None,
+        preset: None,
     };
     let plan = plan::plan(planner, None).ok()?;
     let client = Box::new(RequestContext {

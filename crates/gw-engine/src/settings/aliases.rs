@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gw_providers::settings::PromptCacheSettings;
 use serde_json::Value;
 
 /// The aliases by their names.
@@ -16,6 +17,8 @@ pub struct AliasSettings {
     pub conditional: Vec<ConditionalTarget>,
     /// Whether the alias has a second name that the model discovery of Claude Code keeps.
     pub has_claude_name: bool,
+    /// Breakpoints of prompt caches in requests that name the alias.
+    pub prompt_cache: Option<PromptCacheSettings>,
     /// The changes that the alias makes to requests.
     pub preset: PresetSettings,
     /// Identifies this state of the alias: the number of the change for an entry of the API, else a hash of the entry.

@@ -28,11 +28,11 @@ use serde_json::Value;
 use self::request::MessagesHost;
 pub(crate) use self::usage::AnthropicUsage;
 use super::counting::{self, counting, picked};
-use super::failure;
 use super::http_call::post_streamable;
 use super::model_list::ModelList;
 use super::native::{self, Dialect, Native, Policy};
 use super::tool_names::is_claude_name;
+use super::{breakpoints, failure};
 use crate::adapter::{
     Built, Capabilities, CountCall, DialectTraits, Encoded, HttpCall, ListedModel, ModelListing, Reading,
     Scheme, StreamDecoder, Target,
@@ -151,14 +151,16 @@ impl Dialect for Anthropic {
     }
 
     fn forward(&self, request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
-        forward::encode(request, client, target)
+        let encoded = forward::encode(request, client, target)?;
+        Some(breakpoints::mark_messages(encoded, target, true))
     }
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
         let encoded = request::encode(conversation, target, MessagesHost::Anthropic)?;
         let mut call = post_streamable("/v1/messages", encoded.body, conversation.stream);
         call.headers.insert(VERSION.0, VERSION.1);
-        Ok(Encoded { call, reading: encoded.reading, warnings: encoded.warnings })
+        let encoded = Encoded { call, reading: encoded.reading, warnings: encoded.warnings };
+        Ok(breakpoints::mark_messages(encoded, target, true))
     }
 
     fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {

@@ -16,7 +16,7 @@ use gw_wire::reply::{ChatReply, EmbeddingsReply, TextChoice, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Rule};
 use gw_wire::utf8;
 
-use super::{failure, replay, shaping, tool_names};
+use super::{breakpoints, failure, replay, shaping, tool_names};
 use crate::adapter::{
     Adapter, Capabilities, ChoiceRange, CountCall, DialectTraits, Encoded, HttpCall, Reading, Scheme,
     StreamDecoder, Target,
@@ -148,6 +148,7 @@ impl<D: Dialect> Adapter for Native<D> {
         range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
+        let target = &breakpoints::own_or_none(request, target);
         let forward = |client: &ClientRequest| self.0.forward(request, client, target);
         if let Some(mut encoded) = request.client.as_deref().and_then(forward) {
             encoded.reading.is_native = true;

@@ -24,6 +24,7 @@ pub(super) fn target(api: Api, upstream_model: &str, context_length: Option<u64>
         context_length,
         rules: ModelRules::of(api.rules, upstream_model, "p/m"),
         issuer: None,
+        breakpoints: None,
     }
 }
 

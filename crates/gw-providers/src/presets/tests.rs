@@ -22,6 +22,7 @@ fn target() -> Target<'static> {
         context_length: None,
         rules: ModelRules::of(Api::OPENAI.rules, "up", "x/y"),
         issuer: None,
+        breakpoints: None,
     }
 }
 

@@ -54,6 +54,7 @@ mod tests {
             file_ids: false,
             allow_members: Vec::new(),
             deny_betas: Vec::new(),
+            prompt_cache: None,
             options,
         }
     }

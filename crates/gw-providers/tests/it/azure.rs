@@ -34,6 +34,7 @@ fn provider(resource: &Upstream, authority: &Upstream) -> Provider {
         file_ids: false,
         allow_members: Vec::new(),
         deny_betas: Vec::new(),
+        prompt_cache: None,
         options: options.parse().unwrap(),
     };
     Provider::build(&settings, Timeouts::default()).unwrap()

@@ -77,6 +77,7 @@ pub(crate) fn settings(name: &str, api: Api) -> ProviderSettings {
         file_ids: false,
         allow_members: Vec::new(),
         deny_betas: Vec::new(),
+        prompt_cache: None,
         options: options
             .iter()
             .map(|(name, value)| ((*name).to_owned(), toml::Value::String((*value).to_owned())))
@@ -148,6 +149,7 @@ impl Asked {
             context_length: Some(128_000),
             rules: gw_providers::model_rules::ModelRules::of(self.api.rules, upstream_model, "p/m"),
             issuer: None,
+            breakpoints: None,
         }
     }
 

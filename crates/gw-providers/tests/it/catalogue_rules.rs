@@ -362,6 +362,7 @@ fn no_request_holds_a_member_that_the_models_row_forbids() {
             context_length: Some(128_000),
             rules,
             issuer: None,
+            breakpoints: None,
         };
         for request in &requests {
             let parsed = parse_chat(Bytes::from(request.to_string()), &RequestLimits::default()).unwrap();

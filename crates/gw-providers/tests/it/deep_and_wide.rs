@@ -79,6 +79,7 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
         context_length: Some(128_000),
         rules: gw_providers::model_rules::ModelRules::of(api.rules, "m", "any/m"),
         issuer: None,
+        breakpoints: None,
     };
     // A refusal counts, too: it must not cost more than an acceptance.
     let _ = adapter.chat(request, &ChoiceRange { n: 1, prompts: 0..1 }, &target);

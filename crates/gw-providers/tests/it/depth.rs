@@ -83,6 +83,7 @@ fn the_deepest_bodies_need_no_deep_stack() {
                     context_length: Some(128_000),
                     rules: gw_providers::model_rules::ModelRules::of(api.rules, "m", "any/m"),
                     issuer: None,
+                    breakpoints: None,
                 };
                 // A refusal is an answer, too. A stack that is too small ends the process.
                 let _ = property::adapter(api).chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target);

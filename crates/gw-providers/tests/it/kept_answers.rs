@@ -26,6 +26,7 @@ fn meta(number: u64) -> GatewayMeta {
         warnings: number.is_multiple_of(3).then_some("stale_if_error".into()).into_iter().collect(),
         saved: Some(Money::from_femtos(number.into())),
         preset: None,
+        prompt_cache: None,
         similar: None,
     }
 }

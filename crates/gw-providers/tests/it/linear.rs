@@ -167,6 +167,7 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
         context_length: Some(128_000),
         rules: gw_providers::model_rules::ModelRules::of(api.rules, model(api), "any/m"),
         issuer: None,
+        breakpoints: None,
     };
     // A refusal must not cost more than a success.
     let _ = adapter.chat(request, &ChoiceRange { n: 1, prompts: 0..1 }, &target);

@@ -26,6 +26,7 @@ fn settings(base_url: impl Into<String>) -> ProviderSettings {
         file_ids: false,
         allow_members: Vec::new(),
         deny_betas: Vec::new(),
+        prompt_cache: None,
         options: toml::Table::new(),
     }
 }
@@ -226,6 +227,7 @@ async fn an_arn_arrives_encoded_with_a_bedrock_key() {
             "amazon/nova",
         ),
         issuer: None,
+        breakpoints: None,
     };
     let share = gw_providers::adapter::ChoiceRange { n: 1, prompts: 0..1 };
     let encoded = provider.adapter().chat(&request, &share, &target).unwrap();

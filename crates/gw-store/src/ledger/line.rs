@@ -17,6 +17,7 @@ use gw_wire::usage::Units;
 
 use super::attribution::names_json;
 use super::line_text::LineText;
+use super::prompt_caches::{self, PromptCacheSums};
 use super::{Attempt, Entry, Sums, Tokens, surface_of};
 use crate::sql::{indexed, without_nul};
 
@@ -57,6 +58,8 @@ pub struct Line {
     pub(crate) names: Option<String>,
     /// Units other than tokens.
     pub(crate) units: Units,
+    /// What the provider's prompt cache saved and cost.
+    pub(crate) prompt_cache: PromptCacheSums,
     /// The entry's share of the sums, without the costs of other models.
     pub(crate) sums: Sums,
     /// The costs of attempts at other models than the entry's, which are these models' share of the sums.
@@ -91,6 +94,7 @@ impl Line {
         let mut sums = Sums::default();
         sums.add(&entry);
         let others = costs_of_others(&entry, &mut sums);
+        let prompt_cache = entry.prompt_cache.as_deref().map(PromptCacheSums::of).unwrap_or_default();
         let Entry { request_id, at, status, session, attribution, units, .. } = entry;
         let names = attribution.as_deref().and_then(names_json);
         let failure = Some(status).filter(|status| status != "ok");
@@ -105,6 +109,7 @@ impl Line {
             attribution,
             names,
             units,
+            prompt_cache,
             sums,
             others,
         }
@@ -252,7 +257,8 @@ fn ending(out: &mut LineText, entry: &Entry) {
     let Tokens { cached, cache_write, reasoning, .. } = entry.tokens;
     let flags = flags(entry);
     let attribution = entry.attribution.as_deref();
-    let has_units = attribution.is_some() || !entry.units.is_none();
+    let has_attribution = attribution.is_some() || entry.prompt_cache.is_some();
+    let has_units = has_attribution || !entry.units.is_none();
     let has_decision = entry.decision.is_some() || has_units;
     let has_hour_writes = entry.cache_write_1h != 0 || has_decision;
     let has_end = entry.session.is_some() || has_hour_writes;
@@ -288,8 +294,13 @@ fn ending(out: &mut LineText, entry: &Entry) {
         None if has_units => out.raw(",null,0"),
         None => {}
     }
-    if let Some(attribution) = attribution {
-        attributed(out, attribution);
+    match attribution {
+        Some(attribution) => attributed(out, attribution),
+        None if has_attribution => out.next_text_or_null(None),
+        None => {}
+    }
+    if let Some(used) = &entry.prompt_cache {
+        prompt_caches::write(out, used);
     }
 }
 

@@ -105,6 +105,7 @@ impl Store {
         let mut deleted = 0;
         for (delete, seconds) in [
             ("DELETE FROM usage_sessions WHERE (hour + ", "3600"),
+            ("DELETE FROM usage_prompt_cache_sessions WHERE (hour + ", "3600"),
             ("DELETE FROM usage_attributions WHERE (hour + ", "3600"),
             ("DELETE FROM usage_names WHERE (hour + ", "86400"),
         ] {

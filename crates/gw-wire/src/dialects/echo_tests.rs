@@ -131,6 +131,7 @@ fn meta() -> GatewayMeta {
         warnings: Vec::new(),
         saved: None,
         preset: None,
+        prompt_cache: None,
         similar: None,
     }
 }

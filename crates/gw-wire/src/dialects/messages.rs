@@ -5,6 +5,7 @@
 //! platform.claude.com, both read in November 2026.
 
 pub(super) mod blocks;
+pub mod breakpoints;
 mod context;
 pub mod errors;
 pub(super) mod extras;

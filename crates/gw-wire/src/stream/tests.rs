@@ -26,6 +26,7 @@ fn meta() -> GatewayMeta {
         warnings: Vec::new(),
         saved: None,
         preset: None,
+        prompt_cache: None,
         similar: None,
     }
 }

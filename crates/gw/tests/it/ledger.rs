@@ -40,7 +40,7 @@ pub(crate) async fn rows_in(path: &Path, wanted: usize) -> Vec<Entry> {
 }
 
 /// The JSON documents in the data of frames, of every dialect.
-fn documents(frames: &[String]) -> Vec<Value> {
+pub(crate) fn documents(frames: &[String]) -> Vec<Value> {
     let lines = frames.iter().flat_map(|frame| frame.lines());
     lines.filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect()
 }

@@ -8,7 +8,7 @@ use gw_limits::AdmissionPermit;
 use gw_wire::gateway::AttemptRecord;
 
 use super::Settlement;
-use crate::call::upstream_call::AttemptOutcome;
+use crate::call::upstream_call::{AttemptOutcome, CacheAccount};
 use crate::clock::{self, millis};
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind};
 use crate::metrics::RequestEnd;
@@ -94,6 +94,13 @@ impl Settlement {
         if let Some(line) = &mut self.line {
             line.note_usage(&candidate, &billed.with_usage(usage));
             line.note_saved(saved);
+            // The client of an answer that broke off has got no `gateway` object.
+            if self.upstream_calls.uses_prompt_cache()
+                && !line.has_prompt_cache()
+                && let Some(account) = self.upstream_calls.cache_account().filter(CacheAccount::is_any)
+            {
+                line.note_prompt_cache(Arc::new(account.to_use()));
+            }
         }
         self.log.note(|record| {
             record.model = Some(Arc::clone(&candidate.model.id));

@@ -143,6 +143,7 @@ fn finished(reader: &mut StreamReader, request: &str) -> String {
         warnings: Vec::new(),
         saved: None,
         preset: None,
+        prompt_cache: None,
         similar: None,
     };
     let mut out = Vec::new();

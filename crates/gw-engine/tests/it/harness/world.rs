@@ -180,6 +180,7 @@ fn provider(name: &str, keys: usize, embedding_batch: Option<usize>) -> Provider
         file_ids: false,
         allow_members: Vec::new(),
         deny_betas: Vec::new(),
+        prompt_cache: None,
         options: Default::default(),
     }
 }

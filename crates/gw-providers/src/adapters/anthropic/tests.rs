@@ -33,6 +33,7 @@ fn target(upstream_model: &str) -> Target<'_> {
             "anthropic/x",
         ),
         issuer: None,
+        breakpoints: None,
     }
 }
 

@@ -41,6 +41,7 @@ fn settings(base_url: &str, options: &str) -> ProviderSettings {
         // The requests of these tests search the operator's data.
         allow_members: vec!["data_sources".to_owned()],
         deny_betas: Vec::new(),
+        prompt_cache: None,
         options: options.parse().unwrap(),
     }
 }
@@ -63,6 +64,7 @@ fn target<'a>(upstream_model: &'a str, id: &'a str) -> Target<'a> {
         context_length: None,
         rules: crate::model_rules::ModelRules::of(Api::AZURE.rules, upstream_model, id),
         issuer: None,
+        breakpoints: None,
     }
 }
 

@@ -20,6 +20,7 @@ use super::stream::header;
 use crate::adapter::{Encoded, Reading, StreamDecoder, Target};
 use crate::adapters::anthropic::forward::{self, ForwardedBody};
 use crate::adapters::anthropic::stream::AnthropicStreamState;
+use crate::adapters::breakpoints;
 use crate::adapters::failure::{broken, invalid, invalid_json};
 use crate::adapters::sse_adapter::{EventSink, StreamState, UpstreamEvent};
 use crate::adapters::text::Text;
@@ -61,7 +62,8 @@ pub(super) fn encode(request: &ChatRequest, client: &ClientRequest, target: &Tar
     warnings.extend(lost);
     let operation = if request.stream { "invoke-with-response-stream" } else { "invoke" };
     let call = post(target.upstream_model, operation, body.into());
-    Some(Encoded { call, reading: Reading::default(), warnings })
+    let encoded = Encoded { call, reading: Reading::default(), warnings };
+    Some(breakpoints::mark_messages(encoded, target, target.rules.cache_hour))
 }
 
 /// A frame's payload: one event of Anthropic's stream.

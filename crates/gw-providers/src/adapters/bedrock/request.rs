@@ -7,12 +7,16 @@ use gw_wire::failure::Failure;
 
 use super::call::{post, to_json};
 use super::reasoning::{self, BedrockThinking};
-use super::wire::{BedrockBlock, ConverseRequest, InferenceConfig};
+use super::wire::{
+    BedrockBlock, BedrockCachePoint, BedrockMessage, BedrockRole, BedrockToolConfig, ConverseRequest,
+    InferenceConfig, ToolEntry,
+};
 use super::{messages, tools};
-use crate::adapter::{Encoded, Reading, Target};
+use crate::adapter::{BreakpointPlan, Breakpoints, Encoded, Reading, Target};
 use crate::adapters::native::dropped;
 use crate::adapters::warnings::Warnings;
-use crate::model_rules::{ModelRules, Prefill, Sampling};
+use crate::model_rules::{CachePoints, ModelRules, Prefill, Sampling};
+use crate::settings::BreakpointTtl;
 
 /// Encodes the call.
 pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
@@ -39,20 +43,49 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     if is_added {
         warnings.push(Cow::Borrowed("message_added:user"));
     }
+    let mut tool_config = plan.config;
+    let breakpoints = add_breakpoints(target, tool_config.as_mut(), &mut system, &mut messages);
     messages::append_instruction(&mut messages, plan.call_instruction.as_deref());
     let request = ConverseRequest {
         messages,
         system,
         inference_config: (inference != InferenceConfig::default()).then_some(inference),
-        tool_config: plan.config,
+        tool_config,
         output_config: plan.output,
         additional_model_request_fields: thinking.fields,
     };
     let body = to_json(&request)?;
     let operation = if conversation.stream { "converse-stream" } else { "converse" };
     let fenced = plan.instructions.is_some();
-    let reading = Reading { json_tool: plan.json_tool, fenced, ..Reading::default() };
+    let reading = Reading { json_tool: plan.json_tool, fenced, breakpoints, ..Reading::default() };
     Ok(Encoded { call: post(target.upstream_model, operation, body), reading, warnings })
+}
+
+/// Adds the breakpoints of a request without any: behind the tools, the system prompt, and the two newest messages of the user. The older
+/// one is where the request before ended.
+fn add_breakpoints(
+    target: &Target<'_>,
+    tools: Option<&mut BedrockToolConfig<'_>>,
+    system: &mut Vec<BedrockBlock<'_>>,
+    messages: &mut [BedrockMessage<'_>],
+) -> Breakpoints {
+    let rules = target.rules;
+    let Some(BreakpointPlan { ttl, is_held }) = target.breakpoints.filter(|_| rules.caches()) else {
+        return Breakpoints::None;
+    };
+    if is_held {
+        return Breakpoints::Held;
+    }
+    let point = BedrockCachePoint::new(ttl == BreakpointTtl::Hour && rules.cache_hour);
+    if let Some(tools) = tools.filter(|_| rules.cache_points == CachePoints::Tools) {
+        tools.tools.push(ToolEntry::CachePoint(point));
+    }
+    if !system.is_empty() {
+        system.push(BedrockBlock::CachePoint(point));
+    }
+    let users = messages.iter_mut().rev().filter(|message| message.role == BedrockRole::User);
+    users.take(2).for_each(|message| message.content.push(BedrockBlock::CachePoint(point)));
+    Breakpoints::Inserted
 }
 
 fn inference<'c>(

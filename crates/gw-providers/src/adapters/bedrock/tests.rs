@@ -50,6 +50,7 @@ fn target(model: &str) -> Target<'_> {
             "amazon/a-model",
         ),
         issuer: None,
+        breakpoints: None,
     }
 }
 

@@ -29,6 +29,7 @@ fn target(upstream_model: &str) -> Target<'_> {
             "google/m",
         ),
         issuer: None,
+        breakpoints: None,
     }
 }
 

@@ -36,6 +36,7 @@ fn mistral() -> Box<dyn Adapter> {
         file_ids: false,
         allow_members: Vec::new(),
         deny_betas: Vec::new(),
+        prompt_cache: None,
         options: toml::Table::new(),
     };
     registry::build(&settings).unwrap().adapter
@@ -51,6 +52,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         context_length: None,
         rules: crate::model_rules::ModelRules::of(Api::MISTRAL.rules, upstream_model, "mistral/m"),
         issuer: None,
+        breakpoints: None,
     }
 }
 

@@ -30,6 +30,7 @@ fn allowing(num_ctx_max: Option<i64>, members: &[&str]) -> Result<Box<dyn Adapte
         file_ids: false,
         allow_members: members.iter().map(|&name| name.to_owned()).collect(),
         deny_betas: Vec::new(),
+        prompt_cache: None,
         options: options.into_iter().collect(),
     })?;
     Ok(built.adapter)

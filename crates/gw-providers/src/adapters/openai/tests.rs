@@ -24,6 +24,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         context_length: None,
         rules: crate::model_rules::ModelRules::of(crate::settings::Api::OPENAI.rules, upstream_model, "x/y"),
         issuer: None,
+        breakpoints: None,
     }
 }
 

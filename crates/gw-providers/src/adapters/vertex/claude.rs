@@ -20,6 +20,7 @@ use crate::adapter::{CountCall, Encoded, Reading, StreamDecoder, Target};
 use crate::adapters::anthropic::forward::{self, ForwardedBody};
 use crate::adapters::anthropic::request::{self, MessagesHost, VERTEX_VERSION};
 use crate::adapters::anthropic::{self, response};
+use crate::adapters::breakpoints;
 use crate::adapters::counting::{counting, picked};
 use crate::adapters::http_call::post_streamable;
 use crate::adapters::native::{Dialect, Policy};
@@ -77,7 +78,8 @@ impl Dialect for VertexClaude {
             call.headers.insert(BETA_HEADER, betas);
         }
         warnings.extend(lost);
-        Some(Encoded { call, reading: Reading { is_claude: true, ..Reading::default() }, warnings })
+        let encoded = Encoded { call, reading: Reading { is_claude: true, ..Reading::default() }, warnings };
+        Some(breakpoints::mark_messages(encoded, target, true))
     }
 
     /// The URL names no model, so the body does (`lib/vertex/_client.py`).
@@ -96,7 +98,8 @@ impl Dialect for VertexClaude {
         let method = if conversation.stream { "streamRawPredict" } else { "rawPredict" };
         let path = self.0.path(PUBLISHER, target.upstream_model, method);
         let call = post_streamable(path, encoded.body, conversation.stream);
-        Ok(Encoded { call, reading: encoded.reading, warnings: encoded.warnings })
+        let encoded = Encoded { call, reading: encoded.reading, warnings: encoded.warnings };
+        Ok(breakpoints::mark_messages(encoded, target, true))
     }
 
     fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {

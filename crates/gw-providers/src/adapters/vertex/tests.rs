@@ -31,6 +31,7 @@ fn settings(options: &[(&str, &str)], keys: &[&str]) -> ProviderSettings {
         file_ids: false,
         allow_members: Vec::new(),
         deny_betas: Vec::new(),
+        prompt_cache: None,
         options: options
             .iter()
             .map(|(name, value)| ((*name).to_owned(), toml::Value::from(*value)))
@@ -53,6 +54,7 @@ fn target(upstream_model: &str) -> Target<'_> {
         context_length: None,
         rules: crate::model_rules::ModelRules::of(Api::VERTEX.rules, upstream_model, "gcp/m"),
         issuer: None,
+        breakpoints: None,
     }
 }
 

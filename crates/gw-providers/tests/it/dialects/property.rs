@@ -42,6 +42,7 @@ pub(crate) fn adapter(api: Api) -> Box<dyn Adapter> {
         file_ids: false,
         allow_members: Vec::new(),
         deny_betas: Vec::new(),
+        prompt_cache: None,
         options,
     };
     let built = registry::build(&settings);
@@ -147,6 +148,7 @@ pub(crate) fn request(adapters: &[(Api, Box<dyn Adapter>)], bytes: &[u8]) {
             context_length: Some(128_000),
             rules: gw_providers::model_rules::ModelRules::of(api.rules, upstream_model, "any/a-model"),
             issuer: None,
+            breakpoints: None,
         };
         let most = adapter.traits().capabilities;
         if let Ok(chat) = &chat {

@@ -121,6 +121,7 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest, model: &str) -
         context_length: Some(128_000),
         rules: gw_providers::model_rules::ModelRules::of(api.rules, model, "any/a-model"),
         issuer: None,
+        breakpoints: None,
     };
     let share = ChoiceRange { n: request.n.min(adapter.traits().capabilities.choices), prompts: 0..1 };
     adapter.chat(request, &share, &target).ok()

@@ -11,6 +11,7 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::{CACHE_HIT, ESTIMATED, FALLBACK, STREAM, UNKNOWN_SAVED, UNPRICED};
+use crate::ledger::prompt_caches::EncodedPromptCache;
 use crate::ledger::{Attempt, Decision, Entry, Tokens};
 
 /// Maximum bytes of an entry that is searched for in damaged bytes.
@@ -86,6 +87,8 @@ struct EncodedFields {
     unit_count: f64,
     #[serde(default)]
     attribution: Option<Leading<EncodedAttribution>>,
+    #[serde(default)]
+    prompt_cache: Option<Leading<EncodedPromptCache>>,
 }
 
 #[derive(Deserialize)]
@@ -222,6 +225,7 @@ fn entry(said: EncodedFields) -> Entry {
             .map(|unit| Units::counted(unit, UnitCount::of_number(said.unit_count).unwrap_or_default()))
             .unwrap_or_default(),
         attribution: said.attribution.map(|Leading(names)| Arc::new(names.into())),
+        prompt_cache: said.prompt_cache.map(|Leading(used)| Arc::new(used.into())),
     }
 }
 

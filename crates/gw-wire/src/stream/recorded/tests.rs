@@ -39,6 +39,7 @@ fn gateway() -> GatewayMeta {
         warnings: Vec::new(),
         saved: None,
         preset: None,
+        prompt_cache: None,
         similar: None,
     }
 }

@@ -215,7 +215,7 @@ async fn csv_is_quoted_and_no_cell_is_a_formula() {
         assert_eq!(
             lines[0],
             "model,requests,failed,cache_hits,prompt_tokens,completion_tokens,total_tokens,cached_tokens,cache_write_tokens,\
-         reasoning_tokens,cost_usd,saved_usd,unpriced_requests"
+         reasoning_tokens,cache_saved_usd,cache_surcharge_usd,cache_lost_usd,cost_usd,saved_usd,unpriced_requests"
         );
         assert!(lines.iter().any(|line| line.starts_with("'=SUM(A1),1,")), "{text}");
         assert!(lines.iter().any(|line| line.starts_with("\"beta/x,\"\"y\"\"\",1,0,0,10,5,15,")), "{text}");

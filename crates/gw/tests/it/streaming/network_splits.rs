@@ -75,6 +75,7 @@ fn parts() -> (OpenAi, GatewayMeta) {
         warnings: Vec::new(),
         saved: None,
         preset: None,
+        prompt_cache: None,
         similar: None,
     };
     (OpenAi::new(quirks), meta)

@@ -27,6 +27,7 @@ fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)])
         file_ids: false,
         allow_members: Vec::new(),
         deny_betas: Vec::new(),
+        prompt_cache: None,
         options: options.collect(),
     }
 }
