@@ -11,6 +11,7 @@ export interface NavItem {
     | "/me"
     | "/keys"
     | "/providers"
+    | "/budgets"
     | "/guards"
     | "/cache"
     | "/configuration"
@@ -51,6 +52,7 @@ const GROUPS: NavGroup[] = [
     items: [
       { to: "/keys", label: "Keys and teams", needs: "read" },
       { to: "/providers", label: "Providers and routing", needs: "read" },
+      { to: "/budgets", label: "Budgets and alerts", needs: "read" },
       { to: "/guards", label: "Guards and sessions", needs: "read" },
       { to: "/cache", label: "Cache", needs: "read" },
       { to: "/configuration", label: "Configuration", needs: "read" },

@@ -1,5 +1,6 @@
 import { createRootRoute, createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { auditSearch } from "@/screens/audit/search";
+import { budgetsSearch } from "@/screens/budgets/search";
 import { configurationSearch } from "@/screens/configuration/search";
 import { guardsSearch } from "@/screens/guards/search";
 import { keysSearch } from "@/screens/keys/search";
@@ -87,6 +88,11 @@ const reference = createRoute({
   ...under("/reference"),
   component: lazyRouteComponent(() => import("@/screens/reference/Reference"), "Reference"),
 });
+const budgets = createRoute({
+  ...under("/budgets"),
+  validateSearch: budgetsSearch,
+  component: lazyRouteComponent(() => import("@/screens/budgets/Budgets"), "Budgets"),
+});
 const guards = createRoute({
   ...under("/guards"),
   validateSearch: guardsSearch,
@@ -118,6 +124,7 @@ export const routeTree = root.addChildren([
   playground,
   clients,
   reference,
+  budgets,
   guards,
   cache,
   audit,

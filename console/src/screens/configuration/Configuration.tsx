@@ -15,6 +15,8 @@ const TABS: readonly Tab<ConfigurationTab>[] = [
   { value: "aliases", label: "Aliases" },
   { value: "providers", label: "Providers" },
   { value: "models", label: "Models" },
+  { value: "budgets", label: "Budgets" },
+  { value: "alerts", label: "Alerts" },
   { value: "settings", label: "Settings" },
   { value: "all", label: "In force" },
   { value: "history", label: "History" },

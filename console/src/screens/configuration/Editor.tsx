@@ -3,7 +3,7 @@ import { Button } from "@/components/Button";
 import { Dialog } from "@/components/Dialog";
 import { TextField } from "@/components/Field";
 import { Notice, Problem } from "@/components/Notice";
-import { type Change, type Subject, useDryRun, useSave } from "./changes";
+import { article, type Change, KINDS, type Subject, useDryRun, useSave } from "./changes";
 import { Diff } from "./Diff";
 import { linesOf } from "./diff";
 import { MembersField } from "./MembersField";
@@ -73,8 +73,8 @@ function Fields({ section, value, onChange, onProblem }: FieldsProps) {
 
 function titleOf({ section, name }: Subject): string {
   if (name === undefined) return `Edit ${section}`;
-  const kind = { aliases: "alias", providers: "provider", models: "model" }[section];
-  return name === "" ? `Add ${kind === "alias" ? "an" : "a"} ${kind}` : `Edit ${name}`;
+  const kind = KINDS[section];
+  return name === "" ? `Add ${article(kind)} ${kind}` : `Edit ${name}`;
 }
 
 /** What the dry run said. */

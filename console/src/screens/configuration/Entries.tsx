@@ -8,7 +8,7 @@ import { Confirm } from "@/components/Confirm";
 import { Copy } from "@/components/Copy";
 import { Loaded } from "@/components/Loaded";
 import { Empty } from "@/components/Notice";
-import { type Change, type ListSection, useSave } from "./changes";
+import { article, type Change, KINDS, type ListSection, useSave } from "./changes";
 import { Editor } from "./Editor";
 import { Saved } from "./Saved";
 import { tomlOf } from "./toml";
@@ -17,8 +17,6 @@ import { oneLine, targetsText, type Value } from "./value";
 type Entry = Omit<Schemas["ConfigEntry"], "value"> & { value: Value };
 
 const route = getRouteApi("/configuration");
-const KINDS = { aliases: "alias", providers: "provider", models: "model" } as const;
-
 /** The entries of a list, each with where it comes from. */
 export function Entries({ section }: { section: ListSection }) {
   const { edit } = route.useSearch();
@@ -41,7 +39,7 @@ export function Entries({ section }: { section: ListSection }) {
             {mayEdit ? (
               <div>
                 <Button look="primary" onClick={() => setEdit("+")}>
-                  Add {KINDS[section] === "alias" ? "an" : "a"} {KINDS[section]}
+                  Add {article(KINDS[section])} {KINDS[section]}
                 </Button>
               </div>
             ) : null}

@@ -14,6 +14,9 @@ const EXAMPLES: Partial<Record<ListSection | TableSection, string>> = {
   providers: '{ "api": "openai", "base_url": "https://api.example.com/v1", "api_key": "…" }',
   models:
     '{ "context_length": 32768, "pricing": { "official_input_per_m": 0.1, "official_output_per_m": 0.3 } }',
+  budgets: '{ "match": { "team": "search" }, "budget_usd": 25, "period": "week" }',
+  alerts:
+    '{ "on": ["budget:0.8"], "format": "slack", "url": "https://hooks.slack.com/services/T000/B000/XXXX" }',
   timeouts: '{ "idle_ms": 90000 }',
 };
 

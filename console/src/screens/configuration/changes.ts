@@ -3,9 +3,23 @@ import { useEffect, useState } from "react";
 import { bodyOf, client, type Schemas } from "@/api/client";
 import type { Value } from "./value";
 
-export type ListSection = "aliases" | "providers" | "models";
+export type ListSection = "aliases" | "providers" | "models" | "budgets" | "alerts";
 export type TableSection = "routing" | "cache" | "timeouts" | "responses";
 export type Change = Schemas["ConfigChange"];
+
+/** The name of one entry of each section. */
+export const KINDS = {
+  aliases: "alias",
+  providers: "provider",
+  models: "model",
+  budgets: "rule",
+  alerts: "alert",
+} as const satisfies Record<ListSection, string>;
+
+/** The article of a noun. */
+export function article(noun: string): string {
+  return /^[aeiou]/.test(noun) ? "an" : "a";
+}
 
 /** What is changed: an entry of a list, or a table. */
 export type Subject =

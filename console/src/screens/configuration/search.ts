@@ -1,6 +1,15 @@
 import { oneOf, type Search, texts } from "@/app/urlState";
 
-export const TABS = ["aliases", "providers", "models", "settings", "all", "history"] as const;
+export const TABS = [
+  "aliases",
+  "providers",
+  "models",
+  "budgets",
+  "alerts",
+  "settings",
+  "all",
+  "history",
+] as const;
 export type ConfigurationTab = (typeof TABS)[number];
 
 export const TABLES = ["routing", "cache", "timeouts", "responses"] as const;

@@ -1,7 +1,7 @@
 import type { ListSection } from "./changes";
 import type { Value } from "./value";
 
-const NAMES = { aliases: "name", providers: "name", models: "id" } as const;
+const NAMES = { aliases: "name", providers: "name", models: "id", budgets: "name", alerts: "name" } as const;
 
 /** A value as TOML writes it in one line. */
 function inline(value: unknown): string {

@@ -36,7 +36,7 @@ pub(super) fn find(name: &str) -> Result<ChangeableSection, Error> {
                 "Keys and teams with their limits and budgets are at /admin/v1/keys and /admin/v1/teams."
                     .to_owned()
             }
-            "server" | "store" | "redis" | "guards" | "agents" | "passthrough" => {
+            "server" | "store" | "redis" | "guards" | "agents" | "passthrough" | "reconcile" => {
                 "This section can only be changed in the configuration file.".to_owned()
             }
             _ => {
