@@ -1,13 +1,15 @@
 //! `GET /admin/v1/overview`: the sums of a range and of the span before it, over time and by group, with the speed of its newest
 //! requests. All sums are those of the usage report: the same queries of the same table, written by the same function.
 
-use gw_store::ledger::{Entry, Filter, GroupBy, Sums};
+use gw_store::ledger::{Entry, Filter, GroupBy, PromptCacheSums, Sums};
 
 use crate::query::QueryParams;
 use crate::records::Records;
 use crate::response::{AdminResponse, AdminResult};
 use crate::time::{format_millis, format_seconds};
-use crate::usage::{MILLIS_PER_HOUR, to_whole_hours, write_sums, write_text_or_null};
+use crate::usage::{
+    MILLIS_PER_HOUR, to_whole_hours, total_caches, write_report_sums, write_sums, write_text_or_null,
+};
 
 const PARAMETERS: [&str; 15] = [
     "by",
@@ -58,12 +60,12 @@ pub(crate) async fn show_overview(records: &Records, query: &str, now: i64) -> A
     // The tiles are the sums of the chart, whatever is written meanwhile.
     let total = Sums::of(series.iter().map(|(_, sums)| sums));
     let before = range.before();
+    let total_of_caches = total_caches(records, &filter).await?;
     let previous = match has_previous {
-        true => Some(
-            store
-                .total(&Filter { since: Some(before.since), until: Some(before.until), ..filter.clone() })
-                .await?,
-        ),
+        true => {
+            let filter = Filter { since: Some(before.since), until: Some(before.until), ..filter.clone() };
+            Some((store.total(&filter).await?, total_caches(records, &filter).await?))
+        }
         false => None,
     };
     let groups = store.usage(by, &filter).await?;
@@ -79,12 +81,12 @@ pub(crate) async fn show_overview(records: &Records, query: &str, now: i64) -> A
     range.push(&mut out);
     push_text(&mut out, "interval", Some(if series_by == GroupBy::Hour { "hour" } else { "day" }));
     push_text(&mut out, "by", Some(by_name));
-    push_sums(&mut out, ",\"total\":", &total);
+    push_total(&mut out, &total, total_of_caches.as_ref());
     match previous {
-        Some(sums) => {
+        Some((sums, caches)) => {
             out.extend_from_slice(b",\"previous\":{\"object\":\"span\"");
             before.push(&mut out);
-            push_sums(&mut out, ",\"total\":", &sums);
+            push_total(&mut out, &sums, caches.as_ref());
             out.push(b'}');
         }
         None => out.extend_from_slice(b",\"previous\":null"),
@@ -138,10 +140,9 @@ fn push_text(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
     write_text_or_null(out, value);
 }
 
-fn push_sums(out: &mut Vec<u8>, before: &str, sums: &Sums) {
-    out.extend_from_slice(before.as_bytes());
-    out.push(b'{');
-    write_sums(out, sums);
+fn push_total(out: &mut Vec<u8>, sums: &Sums, caches: Option<&PromptCacheSums>) {
+    out.extend_from_slice(b",\"total\":{");
+    write_report_sums(out, sums, caches);
     out.push(b'}');
 }
 

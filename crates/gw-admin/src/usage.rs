@@ -113,15 +113,7 @@ pub(crate) async fn report_usage(
     let total_units = added_units(rows.iter().map(|row| &row.units));
     let total_prompt_cache = match grouping {
         Grouping::By(_) => added_caches(rows.iter().map(|row| row.prompt_cache)),
-        Grouping::Names(_) if filter.names.is_empty() => added_caches(
-            records
-                .store
-                .prompt_cache_sums(GroupBy::Day, &filter)
-                .await?
-                .into_iter()
-                .map(|(_, sums)| Some(sums)),
-        ),
-        Grouping::Names(_) => None,
+        Grouping::Names(_) => total_caches(records, &filter).await?,
     };
     let report = UsageReport { group_name, grouping, filter, rows, total, total_units, total_prompt_cache };
     Ok(match format {
@@ -140,10 +132,21 @@ fn added_units<'u>(rows: impl Iterator<Item = &'u UnitSums>) -> UnitSums {
     total
 }
 
+/// What prompt caches saved and cost in all requests that match a filter; None = it has names, which the sums do not know.
+pub(crate) async fn total_caches(
+    records: &Records,
+    filter: &Filter,
+) -> Result<Option<PromptCacheSums>, AdminError> {
+    if !filter.names.is_empty() {
+        return Ok(None);
+    }
+    let days = records.store.prompt_cache_sums(GroupBy::Day, filter).await?;
+    Ok(added_caches(days.into_iter().map(|(_, sums)| Some(sums))))
+}
+
 /// The amounts of all rows together; None = those of one are unknown.
-fn added_caches(rows: impl Iterator<Item = Option<PromptCacheSums>>) -> Option<PromptCacheSums> {
-    rows.fold(Some(PromptCacheSums::default()), |total, more| {
-        let mut total = total?;
+fn added_caches(mut rows: impl Iterator<Item = Option<PromptCacheSums>>) -> Option<PromptCacheSums> {
+    rows.try_fold(PromptCacheSums::default(), |mut total, more| {
         total.add(&more?);
         Some(total)
     })
@@ -373,7 +376,7 @@ fn report_columns(
 }
 
 /// Writes a row of a report as members of a JSON object.
-fn write_report_sums(out: &mut Vec<u8>, sums: &Sums, caches: Option<&PromptCacheSums>) {
+pub(crate) fn write_report_sums(out: &mut Vec<u8>, sums: &Sums, caches: Option<&PromptCacheSums>) {
     for (index, (name, value)) in report_columns(sums, caches).enumerate() {
         let comma = if index == 0 { "" } else { "," };
         let value = value.as_deref().unwrap_or("null");

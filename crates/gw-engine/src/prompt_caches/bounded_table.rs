@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const MAX_AGE: Duration = Duration::from_secs(86_400);
 
 #[derive(Debug)]
-struct Slot<V> {
+struct TableSlot<V> {
     value: V,
     at: Instant,
 }
@@ -16,7 +16,7 @@ struct Slot<V> {
 /// The table.
 #[derive(Debug)]
 pub(super) struct BoundedTable<V> {
-    keys: HashMap<Arc<str>, HashMap<Arc<str>, Slot<V>>>,
+    keys: HashMap<Arc<str>, HashMap<Arc<str>, TableSlot<V>>>,
     len: usize,
     capacity: usize,
     capacity_of_key: usize,
@@ -55,7 +55,7 @@ impl<V> BoundedTable<V> {
             self.forget_oldest(&Arc::clone(largest));
         }
         let names = self.keys.entry(Arc::clone(key)).or_default();
-        if names.insert(Arc::clone(name), Slot { value, at: now }).is_none() {
+        if names.insert(Arc::clone(name), TableSlot { value, at: now }).is_none() {
             self.len += 1;
         }
     }
@@ -72,7 +72,7 @@ impl<V> BoundedTable<V> {
     }
 }
 
-fn is_fresh<V>(slot: &Slot<V>, now: Instant) -> bool {
+fn is_fresh<V>(slot: &TableSlot<V>, now: Instant) -> bool {
     now.saturating_duration_since(slot.at) < MAX_AGE
 }
 

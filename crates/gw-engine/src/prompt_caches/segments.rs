@@ -161,7 +161,7 @@ mod tests {
         let mut other_tools = longer.clone();
         other_tools["tools"][0]["function"]["name"] = json!("g");
         assert_eq!(first.first_change(&of(&other_tools)), Some((MissCause::Tools, None)));
-        let mut other_system = longer.clone();
+        let mut other_system = longer;
         other_system["messages"][0]["content"] = json!("Be brief.");
         assert_eq!(first.first_change(&of(&other_system)), Some((MissCause::System, None)));
         let changed = body(&[system.clone(), user("1"), user("two")]);

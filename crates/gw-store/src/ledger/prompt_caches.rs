@@ -257,9 +257,9 @@ mod tests {
         };
         let plain =
             PromptCacheUse { is_inserted: true, write_tokens: 9, saved: usd(0), ..Default::default() };
-        let missed = PromptCacheUse { miss: Some(miss), is_held: true, ..plain.clone() };
+        let missed = PromptCacheUse { miss: Some(miss), is_held: true, ..plain };
         let unknown = CacheMiss { cause: MissCause::Tools, index: None, lost: None, ..miss };
-        for used in [plain.clone(), missed, PromptCacheUse { miss: Some(unknown), ..plain }] {
+        for used in [missed, PromptCacheUse { miss: Some(unknown), ..plain }, plain] {
             let entry = Entry { prompt_cache: Some(Arc::new(used)), ..Entry::default() };
             let line = Line::new(entry.clone());
             assert_eq!(super::super::read_json(line.json()).unwrap(), entry);

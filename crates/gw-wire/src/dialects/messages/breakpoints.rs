@@ -23,10 +23,8 @@ pub fn add(body: &str, is_hour: bool) -> Option<Vec<u8>> {
     };
     let [tools, system, messages] = View::new(body).pick(["tools", "system", "messages"]);
     let mut marking = Marking { edits: Edits::new(body), marker, count: 0 };
-    // The API refuses a marker on a tool whose loading is deferred.
-    let loaded =
-        |tool: &View<'_>| !tool.pick(["defer_loading"])[0].is_some_and(|value| value.text() == "true");
-    if let Some(tool) = tools.and_then(|tools| tools.elements().filter(loaded).last()) {
+    let tools = tools.into_iter().flat_map(View::elements);
+    if let Some(tool) = tools.filter(|tool| is_loaded(*tool)).last() {
         marking.mark(tool);
     }
     if let Some(system) = system {
@@ -39,6 +37,12 @@ pub fn add(body: &str, is_hour: bool) -> Option<Vec<u8>> {
         }
     }
     (marking.count > 0).then(|| marking.edits.apply())
+}
+
+/// Whether a tool takes a marker: the API refuses one on a tool whose loading is deferred.
+fn is_loaded(tool: View<'_>) -> bool {
+    let [deferred] = tool.pick(["defer_loading"]);
+    deferred.is_none_or(|value| value.text() != "true")
 }
 
 fn is_of_user(message: View<'_>) -> bool {
