@@ -2,6 +2,7 @@
 //! strategy.
 
 pub(crate) mod affinity;
+pub(crate) mod alias_plan;
 pub(crate) mod call_size;
 pub(crate) mod candidate;
 pub(crate) mod capability;

@@ -70,7 +70,7 @@ pub use fair_share::fair_share;
 pub use limit_state::{LimitStates, RateState, TokenState};
 pub use limiter::{DeliveryFigures, HoldingFigures, Limiter, MAX_CHARGE_AGE};
 pub use refusal::{Refusal, Refused};
-pub use reservation::Reservation;
+pub use reservation::{PART, Reservation};
 pub use session::{
     MAX_SESSIONS, SESSION_TTL, SessionId, SessionLimit, SessionLimits, SessionRequest, SessionUse, ToolCall,
 };

@@ -10,7 +10,7 @@ use gw_engine::payloads::PayloadSettings;
 use gw_engine::response_cache::SemanticSettings;
 use gw_engine::settings::{
     AliasSettings, ConditionalTarget, GuardSettings, KeySettings, Limits, ModelSettings, PassthroughSettings,
-    PricingSettings, Role, RoutingSettings, RuleSettings, TargetMatch, TierSettings,
+    PricingSettings, Role, RoutingSettings, RuleSettings, TargetMatch, Threshold, TierSettings,
 };
 use gw_engine::stored_responses::StoredResponseSettings;
 use gw_identity::{ClaimNames, IssuerSettings, KeySource, LoginSettings, SigningAlgorithm};
@@ -67,6 +67,7 @@ own_defaults!(
     StoreSettings,
     StoredResponseSettings,
     TargetMatch,
+    Threshold,
     TierSettings,
     WeightedKey,
 );
