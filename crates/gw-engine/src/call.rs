@@ -4,6 +4,7 @@ pub(crate) mod answer_closing;
 pub(crate) mod attempt_context;
 pub(crate) mod continuation;
 pub(crate) mod encode;
+pub(crate) mod enter_target;
 pub(crate) mod ledger_line;
 pub(crate) mod progress;
 pub(crate) mod quoted_prompt;

@@ -15,12 +15,12 @@ use crate::plan::alias_plan::plan_of_alias;
 use crate::plan::candidate::{Candidate, Plan};
 use crate::plan::cost_estimate::{is_priced, least_case, longest_answer, worst_case, worst_case_at};
 use crate::plan::snapshot::Snapshot;
+use crate::plan::taper::tapered;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 use crate::request::fan_out;
 use crate::rules::{Counter, RequestRules, RuleState};
 use crate::services::Services;
-use crate::taper::tapered;
 
 /// The warning about a model whose price is unknown.
 const PRICE_UNKNOWN: &str = "price_unknown";

@@ -49,7 +49,6 @@ pub mod shared_pool;
 mod shutdown;
 pub mod spool;
 pub mod stored_responses;
-mod taper;
 mod upstream;
 
 pub use auth::Caller;

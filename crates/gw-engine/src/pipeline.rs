@@ -31,6 +31,7 @@ use crate::plan::PlanRequest;
 use crate::plan::candidate::Plan;
 use crate::plan::cost_estimate::keep_within;
 use crate::plan::snapshot::Snapshot;
+use crate::plan::taper::tapered;
 use crate::plan::usual_model::name_usual_model;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
@@ -42,7 +43,6 @@ use crate::response_cache::cache_request::CacheUse;
 use crate::response_cache::{embeddings, serve};
 use crate::services::Services;
 use crate::session_guard::GuardedRequest;
-use crate::taper::tapered;
 
 /// Runs a request to its answer.
 ///

@@ -11,6 +11,7 @@ pub(crate) mod cost_estimate;
 pub(crate) mod hedge_pair;
 pub(crate) mod routing_state;
 pub(crate) mod snapshot;
+pub(crate) mod taper;
 pub(crate) mod tenant_policy;
 pub(crate) mod threads;
 mod upgrade;

@@ -11,9 +11,6 @@ use crate::redis::late_budget::UnbudgetedRequest;
 use crate::redis::outbox::SendOnDrop;
 use crate::subject::State;
 
-/// A further reservation of a request has the request's id, this character, and a number.
-pub const PART: char = '@';
-
 /// The amounts that a request asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReservationRequest {

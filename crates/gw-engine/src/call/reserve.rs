@@ -8,7 +8,7 @@ use gw_wire::money::Money;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
-use crate::call::rule_holds::enter_target;
+use crate::call::enter_target::enter_target;
 use crate::error::{Error, Result};
 use crate::limit_error;
 use crate::limit_use::is_of_rule;

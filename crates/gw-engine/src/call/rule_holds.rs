@@ -6,13 +6,9 @@ use std::sync::Arc;
 
 use gw_limits::{AdmissionPermit, Limiter, PART, Reservation, Subject};
 
-use crate::call::Call;
-use crate::call::progress::CallProgress;
 use crate::error::Result;
-use crate::plan::candidate::Candidate;
-use crate::plan::cost_estimate::worst_case_at;
 use crate::request::context::RequestContext;
-use crate::rules::{Asker, Counter, Need, RequestRules, ServingTarget};
+use crate::rules::{Counter, Need, RequestRules};
 
 /// Everything that rules hold for one request beside its reservation.
 #[derive(Debug, Default)]
@@ -29,7 +25,7 @@ struct RuleHold {
     target: Option<Arc<str>>,
     reservation: Reservation,
     permit: AdmissionPermit,
-    counted: Counted,
+    counted: CountedRates,
     /// It holds more for counters that another one holds for.
     is_further: bool,
     /// The request asks for more than it holds for.
@@ -38,15 +34,15 @@ struct RuleHold {
 
 /// A request that is counted in requests per minute, and is taken back when this is dropped.
 #[derive(Debug, Default)]
-struct Counted(Option<Box<(Limiter, String, Vec<Arc<Subject>>)>>);
+struct CountedRates(Option<Box<(Limiter, String, Vec<Arc<Subject>>)>>);
 
-impl Counted {
+impl CountedRates {
     fn keep(&mut self) {
         self.0 = None;
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedRates {
     fn drop(&mut self) {
         if let Some(counted) = self.0.take() {
             let (limiter, id, subjects) = *counted;
@@ -87,7 +83,7 @@ impl RuleHolds {
         self.holds.iter_mut().for_each(|hold| hold.is_outgrown = true);
     }
 
-    fn covers(&self, model: &str) -> bool {
+    pub(crate) fn covers(&self, model: &str) -> bool {
         self.holds.iter().any(|hold| hold.target.as_deref() == Some(model) && !hold.is_outgrown)
     }
 
@@ -173,7 +169,7 @@ async fn enforced(
     let rated = at.rated();
     if !is_further && !rated.is_empty() {
         hold.permit = at.admit(limiter, id).await?;
-        hold.counted = Counted(Some(Box::new((limiter.clone(), id.to_owned(), rated))));
+        hold.counted = CountedRates(Some(Box::new((limiter.clone(), id.to_owned(), rated))));
     }
     Ok(hold)
 }
@@ -189,7 +185,7 @@ async fn shadowed(limiter: &Limiter, id: &str, subject: &Arc<Subject>, need: Nee
     let mut hold = RuleHold::of(reservation);
     let Ok(permit) = limiter.admit_rates(id, &subjects).await else { return (hold, true) };
     hold.permit = permit;
-    hold.counted = Counted(Some(Box::new((limiter.clone(), id.to_owned(), subjects.into()))));
+    hold.counted = CountedRates(Some(Box::new((limiter.clone(), id.to_owned(), subjects.into()))));
     (hold, false)
 }
 
@@ -199,50 +195,9 @@ impl RuleHold {
             target: None,
             reservation,
             permit: AdmissionPermit::default(),
-            counted: Counted::default(),
+            counted: CountedRates::default(),
             is_further: false,
             is_outgrown: false,
         }
-    }
-}
-
-impl Candidate {
-    /// The target as rules see it.
-    pub(crate) fn serving(&self) -> ServingTarget<'_> {
-        ServingTarget { model: &self.model.id, provider: &self.model.provider }
-    }
-}
-
-/// Moves a request to a target: its rules hold the worst case there, and those of other targets give everything back.
-///
-/// # Errors
-/// A rule of the target has no room.
-pub(crate) async fn enter_target(call: &mut Call, candidate: &Candidate) -> Result<()> {
-    let Call { context, plan, progress, .. } = call;
-    let Some(rules) = context.client.rules.as_ref().filter(|rules| rules.may_be_of_targets()) else {
-        return Ok(());
-    };
-    let model = &candidate.model.id;
-    let CallProgress { settlement, warnings, .. } = progress;
-    if settlement.rule_holds().covers(model) {
-        return Ok(());
-    }
-    let at = rules.at(&context.limiter, context.client.asker(), candidate.serving());
-    let (tokens, cost) = worst_case_at(&context.request, plan, candidate, &context.snapshot.routing);
-    // The target that serves pays for the whole request.
-    let cost = cost + context.upstream_calls.all().cost;
-    let answering = context.upstream_calls.last_answering();
-    let answering = answering.as_ref().map(|candidate| &*candidate.model.id);
-    let (who, need) = ((&context.limiter, &*context.client), (tokens, cost.femtos()));
-    let entered = settlement.rule_holds().enter(who, (model, answering), at.as_ref(), need).await;
-    settlement.date_rule_holds();
-    warnings.extend(entered?);
-    Ok(())
-}
-
-impl RequestContext {
-    /// The caller and its names, as rules see them.
-    pub(crate) fn asker(&self) -> Asker<'_> {
-        Asker { caller: &self.caller, attribution: self.attribution.as_deref() }
     }
 }

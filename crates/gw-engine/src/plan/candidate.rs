@@ -17,6 +17,7 @@ use gw_wire::failure::{Failure, FailureKind};
 use crate::catalog::Model;
 use crate::metrics::ModelMetrics;
 use crate::plan::affinity::Conversation;
+use crate::rules::ServingTarget;
 
 /// A model at a provider that may serve the call.
 #[derive(Clone, Debug)]
@@ -47,6 +48,11 @@ impl Candidate {
             rules: self.rules(),
             issuer: Some(self.provider.issuer()),
         }
+    }
+
+    /// The target as rules see it.
+    pub(crate) fn serving(&self) -> ServingTarget<'_> {
+        ServingTarget { model: &self.model.id, provider: &self.model.provider }
     }
 
     /// The rules of the model. The catalogue looked them up, unless it did not know the provider.

@@ -8,7 +8,7 @@ use rand::Rng;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
-use crate::call::rule_holds::enter_target;
+use crate::call::enter_target::enter_target;
 use crate::clock;
 use crate::error::Error;
 use crate::plan::candidate::Candidate;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use crate::reservation::PART;
+use crate::part::PART;
 use crate::subject::Subject;
 
 /// Everything held, by the id of the request.
