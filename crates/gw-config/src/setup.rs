@@ -367,7 +367,7 @@ mod tests {
                 "keys: the key 'k' allows '{pattern}', but no model of the configured providers has this name"
             )
         });
-        assert_eq!(setup.useless_key_models(), useless.collect::<Vec<_>>());
+        assert_eq!(setup.useless_names(), useless.collect::<Vec<_>>());
     }
 
     #[test]
@@ -376,7 +376,7 @@ mod tests {
             let patterns = (0..count).map(|at| format!("acme/x{at:06}*")).collect();
             (setup((0..count).map(|at| format!("acme/m{at:06}")), patterns), count)
         };
-        let look = |(setup, count): &(Setup, usize)| assert_eq!(setup.useless_key_models().len(), *count);
+        let look = |(setup, count): &(Setup, usize)| assert_eq!(setup.useless_names().len(), *count);
         let (small, large) = (sized(500), sized(16_000));
         // Both counts grow by a factor of 32. Quadratic work would grow by a factor of 1,000.
         assert_cpu_time("16,000 patterns of a key", || look(&small), || look(&large), |small| small * 96);

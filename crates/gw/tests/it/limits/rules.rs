@@ -3,6 +3,7 @@
 mod aliases;
 mod checks;
 mod shadow;
+mod replicas;
 mod targets;
 
 use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Response};
