@@ -153,7 +153,7 @@ pub(crate) async fn show_me(
         spend: SpendObject { day: day.into(), month: month.into() },
         binding_limit: uses.as_deref().and_then(binding_limit),
         limits: uses.map(|uses| uses.iter().map(|subject| subject_object(subject, now)).collect()),
-        rules: engine.rules_of(caller, attribution, (0, 0)).await,
+        rules: engine.rules_of(caller, attribution, (0, 0), None).await,
         models: engine.model_names(caller),
         recent_errors: errors.iter().map(ErrorObject::from).collect(),
     })

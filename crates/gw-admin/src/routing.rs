@@ -45,7 +45,11 @@ impl ExplainedRoute {
     pub async fn with_rules(&self, engine: &Engine) -> Bytes {
         let most = &self.explanation.worst_case;
         let need = (most.tokens, most.cost.unwrap_or_default().femtos());
-        let rules = engine.rules_of(&self.caller, self.marks.attribution.as_deref(), need).await;
+        let candidates = self.explanation.candidates.iter();
+        let targets: Vec<_> =
+            candidates.map(|candidate| (&*candidate.model.id, &*candidate.model.provider)).collect();
+        let attribution = self.marks.attribution.as_deref();
+        let rules = engine.rules_of(&self.caller, attribution, need, Some(&targets)).await;
         let mut object = explanation_object(&self.explanation).to_string();
         // Written behind the other members, because the amounts of rules are exact.
         object.pop();

@@ -30,7 +30,8 @@ pub(super) static ALERT_EVENT: TextFormat =
 pub(super) static ALERT_URL: TextFormat = TextFormat { shape: "http:// or https:// URL", check: alert_url };
 pub(super) static ALERT_SECRET: TextFormat = TextFormat { shape: "whsec_ and base64", check: alert_secret };
 pub(super) static SPLIT: TextFormat =
-    TextFormat { shape: "`team`, `key`, `end_user` or `tag:NAME`", check: split };
+    TextFormat { shape: "`team`, `key`, `model`, `provider`, `end_user` or `tag:NAME`", check: split };
+pub(super) static ON_LIMIT: TextFormat = TextFormat { shape: "fallback:ALIAS", check: on_limit };
 pub(super) static CREDENTIAL: TextFormat = TextFormat { shape: "a key", check: credential };
 pub(super) static HEADER: TextFormat = TextFormat { shape: "a header's name", check: header_name };
 pub(super) static HEADER_VALUE: TextFormat = TextFormat { shape: "a header's value", check: header_value };
@@ -240,9 +241,14 @@ fn alert_secret(text: &str) -> CheckResult {
 fn split(text: &str) -> CheckResult {
     let is_tag = text.strip_prefix("tag:").is_some_and(|name| !name.trim().is_empty());
     need(
-        is_tag || matches!(text, "team" | "key" | "end_user"),
-        "is not 'team', 'key', 'end_user' or 'tag:NAME'",
+        is_tag || matches!(text, "team" | "key" | "model" | "provider" | "end_user"),
+        "is not 'team', 'key', 'model', 'provider', 'end_user' or 'tag:NAME'",
     )
+}
+
+fn on_limit(text: &str) -> CheckResult {
+    let alias = text.strip_prefix("fallback:").ok_or("is neither 'refuse' nor 'fallback:ALIAS'")?;
+    word(alias)
 }
 
 /// Checks a key. It is sent in a header, and HTTP removes blanks at the ends of headers.

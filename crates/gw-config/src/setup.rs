@@ -5,9 +5,11 @@ use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use gw_engine::auth::matches;
 use gw_engine::catalog::{Catalog, Model, ProviderFacts, SHIPPED};
 use gw_engine::engine::Deployed;
 use gw_engine::response_cache;
+use gw_engine::settings::RuleSettings;
 use gw_providers::provider::Provider;
 use gw_providers::seal::Sealer;
 use gw_providers::settings::{Api, ProviderSettings};
@@ -123,13 +125,13 @@ impl Setup {
             }
             Err(found) => problems.extend(found),
         }
-        self.notes.extend(self.useless_key_models());
+        self.notes.extend(self.useless_names());
         self.notes.extend(key_strength::note(&self.config.engine.keys));
         problems
     }
 
-    /// A note about each entry in a key's `models` that matches no model.
-    fn useless_key_models(&self) -> Vec<String> {
+    /// Notes about the entries of keys' `models` and about rules that match nothing.
+    fn useless_names(&self) -> Vec<String> {
         // The aliases are left out, so that the problem of an alias does not hide the problem of a key.
         let engine = &self.config.engine;
         let facts = self.facts();
@@ -163,7 +165,37 @@ impl Setup {
                 ));
             }
         }
+        let may_serve = |pattern: &str| !discovering.is_empty() || ids.iter().any(|id| matches(pattern, id));
+        notes.extend(engine.budgets.iter().filter_map(|rule| self.useless_rule(rule, may_serve)));
         notes
+    }
+
+    /// A note about a rule that can match nothing.
+    fn useless_rule(&self, rule: &RuleSettings, may_serve: impl Fn(&str) -> bool) -> Option<String> {
+        let (engine, content) = (&self.config.engine, &self.config.store.content);
+        let has_key = |name: &str| {
+            let stored = content.keys.iter().any(|key| key.name == name || key.id == name);
+            stored || engine.keys.iter().any(|key| key.name == name) || name.starts_with("sk-gw-")
+        };
+        let has_team = |name: &str| content.teams.iter().any(|team| team.id == name);
+        let has_provider =
+            |pattern: &str| self.config.providers.iter().any(|provider| matches(pattern, &provider.name));
+        let none = |names: &[String], fits: &dyn Fn(&str) -> bool| {
+            !names.is_empty() && !names.iter().any(|name| fits(name))
+        };
+        let missing = match () {
+            () if none(&rule.teams, &has_team) => ("team", &rule.teams),
+            () if none(&rule.keys, &has_key) => ("key", &rule.keys),
+            () if none(&rule.models, &may_serve) => ("model", &rule.models),
+            () if none(&rule.providers, &has_provider) => ("provider", &rule.providers),
+            () => return None,
+        };
+        let (kind, names) = missing;
+        Some(format!(
+            "budgets: the rule '{}' can match nothing: the configuration has no {kind} '{}'",
+            rule.name,
+            names.join("', '")
+        ))
     }
 
     /// The documents of the catalogue as texts.
@@ -335,7 +367,7 @@ mod tests {
                 "keys: the key 'k' allows '{pattern}', but no model of the configured providers has this name"
             )
         });
-        assert_eq!(setup.useless_key_models(), useless.collect::<Vec<_>>());
+        assert_eq!(setup.useless_names(), useless.collect::<Vec<_>>());
     }
 
     #[test]
@@ -344,7 +376,7 @@ mod tests {
             let patterns = (0..count).map(|at| format!("acme/x{at:06}*")).collect();
             (setup((0..count).map(|at| format!("acme/m{at:06}")), patterns), count)
         };
-        let look = |(setup, count): &(Setup, usize)| assert_eq!(setup.useless_key_models().len(), *count);
+        let look = |(setup, count): &(Setup, usize)| assert_eq!(setup.useless_names().len(), *count);
         let (small, large) = (sized(500), sized(16_000));
         // Both counts grow by a factor of 32. Quadratic work would grow by a factor of 1,000.
         assert_cpu_time("16,000 patterns of a key", || look(&small), || look(&large), |small| small * 96);

@@ -201,7 +201,8 @@ impl Caller {
 }
 
 /// `acme/*` matches every id that begins with `acme/`; `*` may stand anywhere, several times.
-pub(crate) fn matches(pattern: &str, id: &str) -> bool {
+#[must_use]
+pub fn matches(pattern: &str, id: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else { return pattern == id };
     let Some(mut left) = id.strip_prefix(first) else { return false };
     let Some((middle, last)) = rest.rsplit_once('*') else { return left.ends_with(rest) };

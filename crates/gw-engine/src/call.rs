@@ -5,11 +5,13 @@ pub(crate) mod attempt_context;
 mod cache_account;
 pub(crate) mod continuation;
 pub(crate) mod encode;
+pub(crate) mod enter_target;
 pub(crate) mod ledger_line;
 pub(crate) mod progress;
 mod prompt_cache;
 pub(crate) mod quoted_prompt;
 pub(crate) mod reserve;
+pub(crate) mod rule_holds;
 pub(crate) mod settlement;
 pub(crate) mod shared_document;
 pub(crate) mod stream_reservation;
@@ -33,6 +35,7 @@ use self::stream_reservation::StreamReservation;
 use self::upstream_call::{Attempt, AttemptOutcome, BilledUsage};
 use crate::clock;
 use crate::error::Error;
+use crate::plan::PlanRequest;
 use crate::plan::candidate::{Candidate, Plan};
 
 /// One call on its way.
@@ -49,6 +52,8 @@ pub(crate) struct Call {
     pub(crate) reservation: Option<StreamReservation>,
     /// The answer of a shared call, unless its client's document is all that there is.
     pub(crate) shared_document: Option<SharedDocument>,
+    /// The plan of the model that was asked for, while an alias is to serve because of a threshold, and the warning about it.
+    pub(crate) asked_plan: Option<Box<(Plan, String)>>,
 }
 
 /// The upstream that answered, with usage and cost.
@@ -74,6 +79,38 @@ impl Call {
             cost: Some(Money::ZERO),
             reservation: None,
             shared_document: None,
+            asked_plan: None,
+        }
+    }
+
+    /// The facts for another plan of the request, and the most that it may cost.
+    pub(crate) fn planner(&self) -> (PlanRequest<'_>, Option<Money>) {
+        let AttemptContext { snapshot, client, request, .. } = &self.context;
+        let planner = PlanRequest {
+            snapshot,
+            metrics: self.progress.settlement.metrics(),
+            caller: &client.caller,
+            request,
+            headers: &client.matched_headers,
+            attribution: client.attribution.as_deref(),
+        };
+        (planner, client.max_cost.as_deref().copied())
+    }
+
+    /// Gives the request another plan.
+    pub(crate) fn replan(&mut self, plan: Plan) {
+        self.plan = plan;
+        self.note_replanned();
+    }
+
+    /// Notes another plan of the request.
+    pub(crate) fn note_replanned(&mut self) {
+        self.progress.settlement.note_plan(&self.plan);
+        if let Some(first) = self.plan.candidates.first() {
+            self.context.client.log.note(|record| {
+                record.model = Some(Arc::clone(&first.model.id));
+                record.provider = Some(Arc::clone(&first.model.provider));
+            });
         }
     }
 

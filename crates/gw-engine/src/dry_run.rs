@@ -5,17 +5,21 @@ use gw_limits::Refusal;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use crate::error::Error;
 use crate::limit_error;
 use crate::limit_use::{admission_refusal, reservation_refusal};
+use crate::plan::PlanRequest;
+use crate::plan::alias_plan::plan_of_alias;
 use crate::plan::candidate::{Candidate, Plan};
-use crate::plan::cost_estimate::{is_priced, least_case, longest_answer, worst_case};
+use crate::plan::cost_estimate::{is_priced, least_case, longest_answer, worst_case, worst_case_at};
 use crate::plan::snapshot::Snapshot;
+use crate::plan::taper::tapered;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 use crate::request::fan_out;
-use crate::rules::RuleState;
+use crate::rules::{Counter, RequestRules, RuleState};
 use crate::services::Services;
 
 /// The warning about a model whose price is unknown.
@@ -57,29 +61,28 @@ struct LimitError<'a> {
 /// The report about a planned request.
 pub(crate) async fn report(
     services: &Services,
-    client: &RequestContext,
+    client: &mut RequestContext,
     request: &ValidatedRequest,
     snapshot: &Snapshot,
     mut plan: Plan,
 ) -> Bytes {
-    let mut refusal = refusal(services, client, request, snapshot, &mut plan).await;
-    // Permitted upgrades must not refuse a request that would be served without them.
-    if refusal.is_some() && plan.without_upgrades() {
-        refusal = self::refusal(services, client, request, snapshot, &mut plan).await;
-    }
+    let (refusal, of_rules) = Box::pin(decide(services, client, request, snapshot, &mut plan)).await;
     let first = plan.candidates.first();
     let is_known = plan.candidates.iter().all(|candidate| is_priced(request, candidate));
     let (tokens, cost) = worst_case(request, &plan, &snapshot.routing);
     let of_edge = client.warnings.iter().map(|warning| Cow::Borrowed(*warning));
     let of_encoding = first.map(|first| encoding_warnings(request, first)).unwrap_or_default();
-    let mut warnings: Vec<Cow<'static, str>> = of_edge.chain(of_encoding).collect();
+    let mut warnings: Vec<Cow<'static, str>> = of_edge.chain(of_rules).chain(of_encoding).collect();
     if first.is_some_and(|first| !is_priced(request, first)) {
         warnings.push(PRICE_UNKNOWN.into());
     }
     let longest =
         |candidate: &Candidate| longest_answer(request, candidate).saturating_mul(request.answers());
     let rules = match &client.rules {
-        Some(rules) => rules.states(&services.limiter, (tokens, cost.femtos())).await,
+        Some(rules) => {
+            let of_targets = of_targets(services, client, rules, &plan);
+            rules.states(&services.limiter, (tokens, cost.femtos()), of_targets).await
+        }
         None => Vec::new(),
     };
     let report = Report {
@@ -115,6 +118,120 @@ fn encoding_warnings(request: &ValidatedRequest, candidate: &Candidate) -> Vec<C
     let parts = fan_out::parts(&capabilities, choices.max(1), prompts.max(1));
     let encoded = parts.first().and_then(|part| request.encode(candidate, part, &candidate.target()).ok());
     encoded.map(|encoded| encoded.warnings).unwrap_or_default()
+}
+
+/// The counters of the rules of a plan's targets.
+fn of_targets(
+    services: &Services,
+    client: &RequestContext,
+    rules: &RequestRules,
+    plan: &Plan,
+) -> Vec<Counter> {
+    let at = |candidate: &Candidate| rules.at(&services.limiter, client.asker(), candidate.serving());
+    plan.candidates.iter().filter_map(at).flat_map(RequestRules::into_counters).collect()
+}
+
+/// The refusal of the request and the warnings of rules. `plan` becomes the plan that would serve it.
+async fn decide(
+    services: &Services,
+    client: &mut RequestContext,
+    request: &ValidatedRequest,
+    snapshot: &Snapshot,
+    plan: &mut Plan,
+) -> (Option<Error>, Vec<Cow<'static, str>>) {
+    let most = client.max_cost.as_deref().copied();
+    let asked = plan.clone();
+    let planner = planner(services, client, request, snapshot);
+    if let Some((tapered, warning)) = tapered(&services.limiter, client, (planner, most), plan).await {
+        *plan = tapered;
+        if within_limits(services, client, request, snapshot, plan).await.is_none() {
+            return (None, vec![Cow::Owned(warning)]);
+        }
+        *plan = asked;
+    }
+    let Some(error) = within_limits(services, client, request, snapshot, plan).await else {
+        return (None, Vec::new());
+    };
+    let rule = error.rule.as_ref().zip(client.rules.clone());
+    let Some((rule, rules)) = rule else { return (Some(error), Vec::new()) };
+    let planner = self::planner(services, client, request, snapshot);
+    let fallback = rules.fallback_of(&rule.name).and_then(|alias| plan_of_alias((planner, most), &alias));
+    let Some(mut fallback) = fallback else { return (Some(error), Vec::new()) };
+    client.rules = Some(Arc::new(rules.without(&rule.name)));
+    let refused = within_limits(services, client, request, snapshot, &mut fallback).await;
+    client.rules = Some(rules);
+    if refused.is_some() {
+        return (Some(error), Vec::new());
+    }
+    *plan = fallback;
+    (None, vec![Cow::Owned(format!("budget_fallback:{}", rule.name))])
+}
+
+fn planner<'a>(
+    services: &'a Services,
+    client: &'a RequestContext,
+    request: &'a ValidatedRequest,
+    snapshot: &'a Snapshot,
+) -> PlanRequest<'a> {
+    PlanRequest {
+        snapshot,
+        metrics: &services.metrics,
+        caller: &client.caller,
+        request,
+        headers: &client.matched_headers,
+        attribution: client.attribution.as_deref(),
+    }
+}
+
+/// The refusal of the request as it is planned, without the upgrades if they would refuse it. Leaves out targets without room.
+async fn within_limits(
+    services: &Services,
+    client: &RequestContext,
+    request: &ValidatedRequest,
+    snapshot: &Snapshot,
+    plan: &mut Plan,
+) -> Option<Error> {
+    let mut refusal = refusal(services, client, request, snapshot, plan).await;
+    // Permitted upgrades must not refuse a request that would be served without them.
+    if refusal.is_some() && plan.without_upgrades() {
+        refusal = self::refusal(services, client, request, snapshot, plan).await;
+    }
+    match refusal {
+        None => without_room(services, client, request, snapshot, plan).await,
+        refusal => refusal,
+    }
+}
+
+/// Leaves out the targets whose rules have no room. The refusal if none has.
+async fn without_room(
+    services: &Services,
+    client: &RequestContext,
+    request: &ValidatedRequest,
+    snapshot: &Snapshot,
+    plan: &mut Plan,
+) -> Option<Error> {
+    let rules = client.rules.as_ref().filter(|rules| rules.may_be_of_targets())?;
+    let (mut kept, mut first): (Vec<Candidate>, Option<Error>) = (Vec::new(), None);
+    for candidate in &plan.candidates {
+        let (tokens, cost) = worst_case_at(request, plan, candidate, &snapshot.routing);
+        let refusal = match rules.at(&services.limiter, client.asker(), candidate.serving()) {
+            Some(at) => at.would_refuse(&services.limiter, (tokens, cost.femtos())).await,
+            None => None,
+        };
+        let place = |error: &Error| error.rule.as_ref().map_or(usize::MAX, |rule| rule.place);
+        match refusal {
+            None => kept.push(candidate.clone()),
+            Some(error) if first.as_ref().is_none_or(|first| place(&error) < place(first)) => {
+                first = Some(error);
+            }
+            Some(_) => {}
+        }
+    }
+    if kept.is_empty() {
+        return first;
+    }
+    plan.candidates = kept;
+    None
 }
 
 /// The refusal that the request would get from a limit of its key or its team.

@@ -259,6 +259,8 @@ pub struct Error {
 /// A rule that refuses a request, for the headers of the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusingRule {
+    /// The place of the rule in the configuration.
+    pub place: usize,
     /// Its name.
     pub name: String,
     /// When it begins anew, in the form of RFC 3339.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gw_limits::Subject;
 use gw_wire::stream::Opening;
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue};
@@ -16,6 +17,7 @@ use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::PendingFirstToken;
 use crate::response::headers::{cache_status, cost_header, left_header, reply_headers};
 use crate::response::reply::{Reply, ReplyBody};
+use crate::rules::RequestRules;
 use crate::services::Services;
 use crate::upstream::attempts;
 use crate::upstream::outcome::Answer;
@@ -77,10 +79,12 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
     }
     let media_type = call.context.request.one_shot().and_then(OneShot::media_type);
     headers.extend(media_type.map(|media_type| (CONTENT_TYPE, HeaderValue::from_static(media_type))));
-    if call.context.client.subjects().iter().any(|subject| subject.limits().budget.is_some()) {
-        headers.extend(match call.context.limiter.least_left_here(call.context.client.subjects()) {
+    let of_target = call.context.client.rules.as_ref().and_then(|rules| of_target(&call, rules, index));
+    let subjects = of_target.as_deref().unwrap_or(call.context.client.subjects());
+    if subjects.iter().any(|subject| subject.limits().budget.is_some()) {
+        headers.extend(match call.context.limiter.least_left_here(subjects) {
             Some(left) => left.and_then(left_header),
-            None => Box::pin(least_left(&call)).await,
+            None => Box::pin(least_left(&call, subjects)).await,
         });
     }
     match answer {
@@ -92,8 +96,16 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
 }
 
 /// The header with the least money that a budget of the request has left after it.
-async fn least_left(call: &Call) -> Option<(HeaderName, HeaderValue)> {
-    left_header(call.context.limiter.least_left(call.context.client.subjects()).await?)
+async fn least_left(call: &Call, subjects: &[Arc<Subject>]) -> Option<(HeaderName, HeaderValue)> {
+    left_header(call.context.limiter.least_left(subjects).await?)
+}
+
+/// The key, its team and all rules of the target that has served. None: no rule is one of targets.
+fn of_target(call: &Call, rules: &RequestRules, index: usize) -> Option<Vec<Arc<Subject>>> {
+    let served = call.plan.candidates.get(index).filter(|_| rules.may_be_of_targets())?;
+    let at = rules.at(&call.context.limiter, call.context.client.asker(), served.serving());
+    let of_rules = at.iter().flat_map(|at| at.of_counters()).cloned();
+    Some(rules.subjects().iter().cloned().chain(of_rules).collect())
 }
 
 async fn stream(services: &Services, call: Box<Call>) -> Result<Reply> {

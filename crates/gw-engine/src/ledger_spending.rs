@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_limits::{
-    CountedRequest, LedgerUnavailable, Spending, SpendingFuture, SpendingLedger, SpendingQuestion,
+    CountedRequest, LedgerUnavailable, PART, Spending, SpendingFuture, SpendingLedger, SpendingQuestion,
     SubjectKind,
 };
 use gw_store::Store;
@@ -14,7 +14,7 @@ use gw_wire::attribution::Dimension;
 
 use crate::auth::matches;
 use crate::clock::unix_seconds;
-use crate::rules::counter::CounterId;
+use crate::rules::counter::{CounterId, MatchedNames};
 
 /// The time to wait for rows that are not in the ledger yet.
 const PENDING_ROWS_TIMEOUT: Duration = Duration::from_secs(2);
@@ -89,7 +89,8 @@ async fn rule_spending(
     let counter = CounterId::parse(id).ok_or(LedgerUnavailable)?;
     let mut counted_requests = Vec::new();
     for id in requests {
-        if let Some(row) = store.request(id).await.map_err(|error| unavailable(&error))? {
+        let request = id.rsplit_once(PART).map_or(id.as_str(), |(request, _)| request);
+        if let Some(row) = store.request(request).await.map_err(|error| unavailable(&error))? {
             let (cost_femtos, begun) =
                 if before.is_some() { (row.cost, row.at.div_euclid(1000)) } else { (0, 0) };
             counted_requests.push(CountedRequest { id: id.clone(), cost_femtos, begun });
@@ -177,7 +178,47 @@ async fn filters(
             }
         }
     }
-    Ok(filters)
+    by_target(store, counter, filters).await
+}
+
+/// The filters for each target of a counter.
+async fn by_target(
+    store: &Store,
+    counter: &CounterId,
+    filters: Vec<Filter>,
+) -> Result<Vec<Filter>, LedgerUnavailable> {
+    let MatchedNames { models, providers, .. } = &counter.matched;
+    let mut narrowed = Vec::new();
+    for filter in filters {
+        let used = store.usage(GroupBy::Provider, &filter);
+        let of_providers = named(counter.split_value("provider"), providers, used).await?;
+        for provider in of_providers {
+            let filter = Filter { provider, ..filter.clone() };
+            let used = store.usage(GroupBy::Model, &filter);
+            for model in named(counter.split_value("model"), models, used).await? {
+                narrowed.push(Filter { model, ..filter.clone() });
+            }
+        }
+    }
+    Ok(narrowed)
+}
+
+/// The names of models or providers whose requests count. One None: all. `used` are those with requests.
+async fn named<T>(
+    split: Option<Option<&str>>,
+    patterns: &[String],
+    used: impl Future<Output = gw_store::Result<Vec<(String, T)>>>,
+) -> Result<Vec<Option<String>>, LedgerUnavailable> {
+    if let Some(Some(name)) = split {
+        return Ok(vec![Some(name.to_owned())]);
+    }
+    if !patterns.iter().any(|pattern| pattern.contains('*')) {
+        let names: Vec<_> = patterns.iter().cloned().map(Some).collect();
+        return Ok(if names.is_empty() { vec![None] } else { names });
+    }
+    let used = used.await.map_err(|error| unavailable(&error))?;
+    let names = used.into_iter().map(|(name, _)| name);
+    Ok(names.filter(|name| patterns.iter().any(|pattern| matches(pattern, name))).map(Some).collect())
 }
 
 /// The most tags that are read for a pattern.

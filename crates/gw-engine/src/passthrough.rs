@@ -30,6 +30,7 @@ use crate::passthrough_routes::PassthroughRoute;
 use crate::plan::candidate::Candidate;
 use crate::plan::snapshot::Snapshot;
 use crate::request::context::RequestContext;
+use crate::rules::{Need, RequestRules};
 use crate::services::Services;
 
 /// A request on a pass-through route.
@@ -132,7 +133,7 @@ async fn begin(
         }
         settlement.charge_session(guarded.charge(&services.limiter));
     }
-    reserve(services, client, charging, settlement).await?;
+    reserve(services, client, (charging, candidate), settlement).await?;
     Ok(prepared)
 }
 
@@ -140,31 +141,60 @@ async fn begin(
 async fn reserve(
     services: &Services,
     client: &RequestContext,
-    charging: &Charging,
+    (charging, candidate): (&Charging, &Candidate),
     settlement: &mut Settlement,
 ) -> Result<()> {
-    let subjects = client.subjects();
-    if subjects.is_empty() {
+    if client.subjects().is_empty() && client.rules.is_none() {
         return Ok(());
     }
     let (tokens, cost) = charging.worst_case();
-    let most = cost.femtos();
-    let reserving = services.limiter.reserve_up_to(&client.request_id, subjects, tokens, most, most);
+    let need = (tokens, cost.femtos());
+    let subjects = client.subjects();
+    let reserving = services.limiter.reserve_up_to(&client.request_id, subjects, tokens, need.1, need.1);
     let (reserved, _) = match reserving.await {
         Ok(reserved) => reserved,
         Err(refusal) => {
             services.metrics.occurrences.tell_refusal(&client.caller, &refusal);
             return Err(match client.rules.as_ref().filter(|_| is_of_rule(&refusal)) {
-                Some(rules) => Box::pin(rules.refusal(&services.limiter, &refusal, (tokens, most))).await,
+                Some(rules) => Box::pin(rules.refusal(&services.limiter, &refusal, need)).await,
                 None => limit_error::reservation_error(&refusal, None),
             });
         }
     };
-    if let Some(rules) = &client.rules {
-        let admitting = rules.admit(&services.limiter, &client.request_id);
-        settlement.hold_permit(Box::pin(admitting).await?);
-    }
     settlement.hold(reserved);
+    if let Some(rules) = &client.rules {
+        let counted = Box::pin(count_in_rules(services, client, (rules, candidate), need, settlement)).await;
+        if counted.is_err() {
+            settlement.release();
+        }
+        counted?;
+    }
+    Ok(())
+}
+
+/// Counts a request in its rules and in those of its target.
+async fn count_in_rules(
+    services: &Services,
+    client: &RequestContext,
+    (rules, candidate): (&RequestRules, &Candidate),
+    need: Need,
+    settlement: &mut Settlement,
+) -> Result<()> {
+    let limiter = &services.limiter;
+    let mut warnings = Vec::new();
+    if rules.may_be_of_targets() {
+        let at = rules.at(limiter, client.asker(), candidate.serving());
+        let target = (&candidate.model.id, None);
+        warnings = settlement.rule_holds().enter((limiter, client), target, at.as_ref(), need).await?;
+    }
+    settlement.hold_permit(rules.admit(limiter, &client.request_id).await?);
+    if !rules.shadows().is_empty() {
+        warnings.extend(settlement.rule_holds().shadow((limiter, client), None, rules.shadows(), need).await);
+    }
+    settlement.date_rule_holds();
+    if !warnings.is_empty() {
+        settlement.note_warnings(&warnings);
+    }
     Ok(())
 }
 

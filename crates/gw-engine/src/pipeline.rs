@@ -31,6 +31,7 @@ use crate::plan::PlanRequest;
 use crate::plan::candidate::Plan;
 use crate::plan::cost_estimate::keep_within;
 use crate::plan::snapshot::Snapshot;
+use crate::plan::taper::tapered;
 use crate::plan::usual_model::name_usual_model;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
@@ -110,8 +111,8 @@ async fn answer_dry_run(
         Err(error) => return error,
     };
     client.rules = services.rules_of(&snapshot, &client);
-    if let Some(dry_run) = &client.dry_run {
-        dry_run.note(report(services, &client, &request, &snapshot, plan).await);
+    if let Some(dry_run) = client.dry_run.clone() {
+        dry_run.note(report(services, &mut client, &request, &snapshot, plan).await);
     }
     Error::internal()
 }
@@ -175,6 +176,9 @@ pub(crate) async fn begin_sized(
     if let Some(guarded) = guarded {
         Box::pin(enter_session(services, &guarded, &mut call)).await?;
     }
+    if call.context.client.rules.as_ref().is_some_and(|rules| rules.may_taper()) {
+        Box::pin(taper(&mut call)).await;
+    }
     Ok(call)
 }
 
@@ -208,6 +212,20 @@ struct Prepared {
     snapshot: Arc<Snapshot>,
     plan: Plan,
     guarded: Option<GuardedRequest>,
+}
+
+/// Has an alias serve the request, if a budget is spent to one of its thresholds.
+async fn taper(call: &mut Call) {
+    let Some(tapered) =
+        tapered(&call.context.limiter, &call.context.client, call.planner(), &call.plan).await
+    else {
+        return;
+    };
+    let (plan, warning) = tapered;
+    let asked = std::mem::replace(&mut call.plan, plan);
+    call.progress.warnings.push(Cow::Owned(warning.clone()));
+    call.asked_plan = Some(Box::new((asked, warning)));
+    call.note_replanned();
 }
 
 /// Counts a request in its session.

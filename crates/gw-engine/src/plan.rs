@@ -2,6 +2,7 @@
 //! strategy.
 
 pub(crate) mod affinity;
+pub(crate) mod alias_plan;
 pub(crate) mod call_size;
 pub(crate) mod candidate;
 pub(crate) mod capability;
@@ -10,6 +11,7 @@ pub(crate) mod cost_estimate;
 pub(crate) mod hedge_pair;
 pub(crate) mod routing_state;
 pub(crate) mod snapshot;
+pub(crate) mod taper;
 pub(crate) mod tenant_policy;
 pub(crate) mod threads;
 mod upgrade;

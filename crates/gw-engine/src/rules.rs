@@ -1,4 +1,4 @@
-//! Rules (`[[budgets]]`): limits and budgets of requests by team, key, tag and end user.
+//! Rules (`[[budgets]]`): limits and budgets of requests by team, key, tag and end user, and by the target that serves.
 
 pub(crate) mod counter;
 mod request_rules;
@@ -11,6 +11,7 @@ use gw_wire::attribution::{Attribution, Dimension};
 
 pub(crate) use self::counter::Counter;
 use self::counter::{CounterId, MatchedNames};
+pub(crate) use self::request_rules::Need;
 pub use self::request_rules::RequestRules;
 pub(crate) use self::state::states;
 pub use self::state::{RuleObject, RuleState};
@@ -22,52 +23,88 @@ const MAX_SHOWN_COUNTERS: usize = 1_000;
 
 /// All rules, in the order of the configuration.
 #[derive(Debug, Default)]
-pub(crate) struct Rules(Vec<Rule>);
+pub(crate) struct Rules(Vec<Arc<Rule>>);
 
 #[derive(Debug)]
-struct Rule {
+pub(crate) struct Rule {
     settings: Arc<RuleSettings>,
     matched: MatchedNames,
+    /// Its place in the configuration.
+    place: usize,
+}
+
+/// Who asks.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker<'a> {
+    pub(crate) caller: &'a Caller,
+    pub(crate) attribution: Option<&'a Attribution>,
+}
+
+/// A target that may serve a request.
+#[derive(Clone, Copy)]
+pub(crate) struct ServingTarget<'a> {
+    /// The catalogue id of the model.
+    pub(crate) model: &'a str,
+    pub(crate) provider: &'a str,
 }
 
 impl Rules {
     pub(crate) fn new(settings: &EngineSettings) -> Self {
         let is_configured = |name: &String| settings.keys.iter().any(|key| key.name == *name);
-        let rule = |rule: &RuleSettings| {
+        let rule = |(place, rule): (usize, &RuleSettings)| {
             let ids = rule.keys.iter().filter(|name| is_configured(name)).map(|name| configured_id(name));
-            Rule {
+            Arc::new(Rule {
                 settings: Arc::new(rule.clone()),
                 matched: MatchedNames {
                     teams: rule.teams.clone(),
                     keys: rule.keys.iter().cloned().chain(ids).collect(),
                     tags: rule.tags.clone(),
                     end_users: rule.end_users.clone(),
+                    models: rule.models.clone(),
+                    providers: rule.providers.clone(),
                 },
-            }
+                place,
+            })
         };
-        Self(settings.budgets.iter().map(rule).collect())
+        Self(settings.budgets.iter().enumerate().map(rule).collect())
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The rules that apply to a request. None: no rule does.
-    pub(crate) fn of(
-        &self,
-        limiter: &Limiter,
-        caller: &Caller,
-        attribution: Option<&Attribution>,
-    ) -> Option<Arc<RequestRules>> {
-        let applying = self.0.iter().filter(|rule| rule.applies(caller, attribution));
-        let counters: Vec<Counter> =
-            applying.map(|rule| rule.counter(limiter, caller, attribution)).collect();
-        (!counters.is_empty()).then(|| Arc::new(RequestRules::new(caller.subjects(), counters)))
+    /// The rules that apply to a request, or may apply to one of its targets. None: no rule does.
+    pub(crate) fn of(&self, limiter: &Limiter, asker: Asker<'_>) -> Option<Arc<RequestRules>> {
+        let applying: Vec<&Arc<Rule>> = self.0.iter().filter(|rule| rule.applies(asker)).collect();
+        if applying.is_empty() {
+            return None;
+        }
+        let (of_targets, others): (Vec<_>, Vec<_>) =
+            applying.into_iter().partition(|rule| rule.is_of_targets());
+        let counters = others.iter().map(|rule| rule.counter(limiter, asker, None)).collect();
+        let targets = of_targets.into_iter().cloned().collect();
+        Some(Arc::new(RequestRules::new(asker.caller.subjects(), counters, targets)))
+    }
+
+    /// The counters of rules of targets that this process knows and that apply to the caller's requests.
+    pub(crate) fn known_of_targets(&self, limiter: &Limiter, asker: Asker<'_>) -> Vec<Counter> {
+        let mut counters = Vec::new();
+        for rule in self.0.iter().filter(|rule| rule.is_of_targets() && rule.applies(asker)) {
+            let own = rule.split_of(asker, None);
+            let is_own = |split: &[(String, Option<String>)]| {
+                let same = |(one, other): (&(String, _), &(String, _))| is_target(&one.0) || one == other;
+                split.len() == own.len() && split.iter().zip(&own).all(same)
+            };
+            let splits = rule.known_splits(&known(limiter));
+            let splits = splits.into_iter().filter(|split| is_own(split));
+            counters.extend(splits.map(|split| rule.counter_of(limiter, split)));
+        }
+        counters
     }
 
     /// Whether a rule sets tokens or money aside before a request is sent.
     pub(crate) fn reserve(&self) -> bool {
-        let reserves = |rule: &Rule| {
+        let reserves = |rule: &Arc<Rule>| {
             let limits = &rule.settings.limits;
             limits.budget.is_some() || limits.tpm.is_some()
         };
@@ -76,24 +113,24 @@ impl Rules {
 
     /// The rules with the counters that this process knows.
     pub(crate) fn all_counters(&self, limiter: &Limiter) -> Vec<(Arc<RuleSettings>, Vec<Counter>)> {
-        let known: Vec<CounterId> =
-            limiter.rule_counters().iter().filter_map(|id| CounterId::parse(id)).collect();
-        let of = |rule: &Rule| {
-            let mut splits: Vec<_> = known
-                .iter()
-                .filter(|id| id.rule == rule.settings.name && id.matched == rule.matched)
-                .map(|id| id.split.clone())
-                .take(MAX_SHOWN_COUNTERS)
-                .collect();
-            if splits.is_empty() && rule.settings.split_by.is_empty() {
-                splits.push(Vec::new());
-            }
-            splits.sort();
+        let known = known(limiter);
+        let of = |rule: &Arc<Rule>| {
+            let splits = rule.known_splits(&known);
             let counters = splits.into_iter().map(|split| rule.counter_of(limiter, split)).collect();
             (Arc::clone(&rule.settings), counters)
         };
         self.0.iter().map(of).collect()
     }
+}
+
+/// The counters that this process knows.
+fn known(limiter: &Limiter) -> Vec<CounterId> {
+    limiter.rule_counters().iter().filter_map(|id| CounterId::parse(id)).collect()
+}
+
+/// Whether a counter is split by a property of the serving target.
+fn is_target(split_by: &str) -> bool {
+    matches!(split_by, "model" | "provider")
 }
 
 /// How far the budget of a rule's counter is spent.
@@ -108,8 +145,14 @@ pub struct RuleBudget {
 }
 
 impl Rule {
-    fn applies(&self, caller: &Caller, attribution: Option<&Attribution>) -> bool {
-        let MatchedNames { teams, keys, tags, end_users } = &self.matched;
+    /// Whether it counts for the target that serves.
+    pub(crate) fn is_of_targets(&self) -> bool {
+        let MatchedNames { models, providers, .. } = &self.matched;
+        !models.is_empty() || !providers.is_empty() || self.settings.split_by.iter().any(|by| is_target(by))
+    }
+
+    fn applies(&self, Asker { caller, attribution }: Asker<'_>) -> bool {
+        let MatchedNames { teams, keys, tags, end_users, .. } = &self.matched;
         let has = |list: &[String], name: &str| list.iter().any(|known| known == name);
         let is_team = || caller.team().is_some_and(|team| has(teams, team));
         let is_key = || has(keys, caller.key_name()) || has(keys, caller.key_id());
@@ -122,23 +165,56 @@ impl Rule {
             && (end_users.is_empty() || is_user())
     }
 
-    fn counter(&self, limiter: &Limiter, caller: &Caller, attribution: Option<&Attribution>) -> Counter {
+    fn applies_to(&self, target: ServingTarget<'_>) -> bool {
+        let MatchedNames { models, providers, .. } = &self.matched;
+        let is_one = |patterns: &[String], name: &str| {
+            patterns.is_empty() || patterns.iter().any(|pattern| matches(pattern, name))
+        };
+        is_one(models, target.model) && is_one(providers, target.provider)
+    }
+
+    fn counter(&self, limiter: &Limiter, asker: Asker<'_>, target: Option<ServingTarget<'_>>) -> Counter {
+        self.counter_of(limiter, self.split_of(asker, target))
+    }
+
+    fn split_of(
+        &self,
+        Asker { caller, attribution }: Asker<'_>,
+        target: Option<ServingTarget<'_>>,
+    ) -> Vec<(String, Option<String>)> {
         let value = |by: &String| {
             let value = match by.as_str() {
                 "team" => caller.team().map(AsRef::as_ref),
                 "key" => Some(&**caller.key_id()),
                 "end_user" => end_user(attribution),
+                "model" => target.map(|target| target.model),
+                "provider" => target.map(|target| target.provider),
                 tag => tag_value(attribution, tag.strip_prefix("tag:").unwrap_or(tag)),
             };
             (by.clone(), value.map(str::to_owned))
         };
-        self.counter_of(limiter, self.settings.split_by.iter().map(value).collect())
+        self.settings.split_by.iter().map(value).collect()
+    }
+
+    /// The values of `split_by` of the counters that this process knows.
+    fn known_splits(&self, known: &[CounterId]) -> Vec<Vec<(String, Option<String>)>> {
+        let mut splits: Vec<_> = known
+            .iter()
+            .filter(|id| id.rule == self.settings.name && id.matched == self.matched)
+            .map(|id| id.split.clone())
+            .take(MAX_SHOWN_COUNTERS)
+            .collect();
+        if splits.is_empty() && self.settings.split_by.is_empty() {
+            splits.push(Vec::new());
+        }
+        splits.sort();
+        splits
     }
 
     fn counter_of(&self, limiter: &Limiter, split: Vec<(String, Option<String>)>) -> Counter {
         let id = CounterId { rule: self.settings.name.clone(), matched: self.matched.clone(), split };
         let subject: Arc<Subject> = limiter.subject(SubjectKind::Rule, &id.to_text(), self.settings.limits);
-        Counter { settings: Arc::clone(&self.settings), split: id.split, subject }
+        Counter { place: self.place, settings: Arc::clone(&self.settings), split: id.split, subject }
     }
 }
 

@@ -52,7 +52,7 @@ impl Services {
         if snapshot.rules.is_empty() {
             return None;
         }
-        snapshot.rules.of(&self.limiter, &client.caller, client.attribution.as_deref())
+        snapshot.rules.of(&self.limiter, client.asker())
     }
 
     /// Whether the gateway is shutting down.

@@ -10,7 +10,7 @@ use gw_routing::health::BreakerSettings;
 use gw_routing::hedge::HedgeSettings;
 use gw_routing::score::Weights;
 use gw_routing::strategy::Strategy;
-use gw_wire::money::{Price, UnitPrice};
+use gw_wire::money::{Money, Price, UnitPrice};
 use gw_wire::request::RequestLimits;
 use secrecy::SecretString;
 
@@ -200,10 +200,71 @@ pub struct RuleSettings {
     pub tags: Vec<String>,
     /// End users of requests.
     pub end_users: Vec<String>,
-    /// There is one counter for each value: `team`, `key`, `end_user` or `tag:NAME`.
+    /// Catalogue ids of serving models, with `*`.
+    pub models: Vec<String>,
+    /// Serving providers, with `*`.
+    pub providers: Vec<String>,
+    /// There is one counter for each value: `team`, `key`, `model`, `provider`, `end_user` or `tag:NAME`.
     pub split_by: Vec<String>,
     /// The limits and the budget.
     pub limits: Limits,
+    /// Whether it refuses requests.
+    pub mode: RuleMode,
+    /// What becomes of a request that it has no room for.
+    pub on_limit: OnLimit,
+    /// Aliases that serve from a part of the budget on.
+    pub thresholds: Vec<Threshold>,
+}
+
+/// Whether a rule refuses requests.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RuleMode {
+    /// It refuses requests.
+    #[default]
+    Enforce,
+    /// It only counts the requests that it would refuse.
+    Shadow,
+}
+
+impl RuleMode {
+    /// All.
+    pub const ALL: [Self; 2] = [Self::Enforce, Self::Shadow];
+
+    /// The spelling in the configuration and the API.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Shadow => "shadow",
+        }
+    }
+}
+
+/// What becomes of a request that a rule has no room for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum OnLimit {
+    /// It is refused.
+    #[default]
+    Refuse,
+    /// This alias serves it.
+    Fallback(String),
+}
+
+/// From a part of a rule's budget on, an alias serves.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Threshold {
+    /// The part of the budget, in parts of 1,000,000,000.
+    pub nanos: u64,
+    /// The alias.
+    pub alias: String,
+}
+
+impl Threshold {
+    /// The part of the budget as a number, such as `0.8`.
+    #[must_use]
+    pub fn at(&self) -> String {
+        Money::from_femtos(i128::from(self.nanos) * 1_000_000).to_string()
+    }
 }
 
 /// The credential that the upstream of a pass-through route gets: the operator's or the client's.

@@ -214,7 +214,7 @@ fn take_request(state: &State, limit: u32, burst: Option<u32>, now: f64) -> (Rat
 }
 
 /// Takes back the requests that rules have counted. A refusal uses up no rule.
-fn give_back<'s>(subjects: impl Iterator<Item = &'s Arc<Subject>>) {
+pub(crate) fn give_back<'s>(subjects: impl Iterator<Item = &'s Arc<Subject>>) {
     for subject in subjects {
         if subject.kind() == SubjectKind::Rule && subject.limits().rpm.is_some() {
             subject.state().request_window.give_back();

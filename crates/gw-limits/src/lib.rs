@@ -50,6 +50,7 @@ mod in_flight;
 mod in_process;
 mod limit_state;
 mod limiter;
+mod part;
 mod redis;
 mod refusal;
 mod registry;
@@ -69,6 +70,7 @@ pub use clock::{Clock, SystemClock};
 pub use fair_share::fair_share;
 pub use limit_state::{LimitStates, RateState, TokenState};
 pub use limiter::{DeliveryFigures, HoldingFigures, Limiter, MAX_CHARGE_AGE};
+pub use part::PART;
 pub use refusal::{Refusal, Refused};
 pub use reservation::Reservation;
 pub use session::{

@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::admission::AdmissionPermit;
 use crate::clock::{Clock, SystemClock};
-use crate::in_process::InProcess;
+use crate::in_process::{InProcess, give_back};
 use crate::redis::RedisLimiter;
 use crate::redis::settings::RedisSettings;
 use crate::refusal::{Refusal, Refused};
@@ -194,6 +194,15 @@ impl Limiter {
     ) -> Result<AdmissionPermit, Box<Refused>> {
         let rates: Vec<_> = rules.iter().map(|rule| Arc::new(rule.without_budget())).collect();
         self.admit(request_id, &rates).await
+    }
+
+    /// Takes back a request that rules have counted in their requests per minute, because another target serves it. The call does not
+    /// wait for Redis.
+    pub fn take_back(&self, request_id: &str, rules: &[Arc<Subject>]) {
+        match &self.0.redis {
+            None => give_back(rules.iter()),
+            Some(redis) => redis.take_back(request_id, rules),
+        }
     }
 
     /// The ids of the counters of rules that this process knows.

@@ -186,6 +186,15 @@ impl RedisLimiter {
         self.replica.replica_count()
     }
 
+    /// Takes back a request that rules have counted in their requests per minute.
+    pub(crate) fn take_back(&self, request_id: &str, rules: &[Arc<Subject>]) {
+        let rated = select(rules, |subject| subject.limits().rpm.is_some());
+        if !rated.is_empty() {
+            let message = Message::new(request_id, rated, MessageKind::TakeBack);
+            drop(SendOnDrop::new(&self.replica, message));
+        }
+    }
+
     /// Admits a request.
     pub(crate) async fn admit(
         &self,

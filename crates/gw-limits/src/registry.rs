@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use gw_store::Limits;
@@ -75,7 +76,8 @@ impl Entries {
             if Arc::strong_count(&entry.state) > 1 {
                 entry.last_used = now;
             }
-            now.duration_since(entry.last_used) < IDLE_TTL
+            // Nobody else knows what a rule would have refused.
+            now.duration_since(entry.last_used) < IDLE_TTL || entry.state.would_refuse.load(Relaxed) > 0
         });
         self.evict_rule_counters();
         self.sweep_at = self.by_subject.len() + SWEEP_INTERVAL;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use gw_store::{Limits, OnBudget, UnpricedPolicy};
+use gw_store::{Budget, Limits, OnBudget, UnpricedPolicy};
 
 use crate::budget::BudgetState;
 use crate::gcra::GcraState;
@@ -68,6 +68,24 @@ impl Subject {
         Self { limits: Limits { budget: None, ..self.limits }, state: Arc::clone(&self.state) }
     }
 
+    /// This subject with limits that refuse nothing. Its budget counts.
+    #[must_use]
+    pub fn refusing_nothing(&self) -> Self {
+        let budget = self.limits.budget.map(|budget| Budget { nano: u64::MAX, ..budget });
+        Self { limits: Limits { budget, ..Limits::default() }, state: Arc::clone(&self.state) }
+    }
+
+    /// Notes a request that this subject would have refused.
+    pub fn note_would_refuse(&self) {
+        self.state.would_refuse.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The requests that this subject would have refused, as far as this process knows.
+    #[must_use]
+    pub fn would_refuse(&self) -> u64 {
+        self.state.would_refuse.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn state(&self) -> &Arc<State> {
         &self.state
     }
@@ -87,6 +105,8 @@ pub(crate) struct State {
     pub(crate) in_flight: AtomicU32,
     pub(crate) budget: BudgetState,
     pub(crate) budget_changes: BudgetChanges,
+    /// Requests that a rule in shadow mode would have refused.
+    pub(crate) would_refuse: AtomicU64,
 }
 
 impl State {
@@ -100,6 +120,7 @@ impl State {
             in_flight: AtomicU32::new(0),
             budget: BudgetState::default(),
             budget_changes: BudgetChanges::new(limits),
+            would_refuse: AtomicU64::new(0),
         }
     }
 

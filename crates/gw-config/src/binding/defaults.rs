@@ -10,7 +10,7 @@ use gw_engine::payloads::PayloadSettings;
 use gw_engine::response_cache::SemanticSettings;
 use gw_engine::settings::{
     AliasSettings, ConditionalTarget, GuardSettings, KeySettings, Limits, ModelSettings, PassthroughSettings,
-    PricingSettings, Role, RoutingSettings, RuleSettings, TargetMatch, TierSettings,
+    PricingSettings, Role, RoutingSettings, RuleSettings, TargetMatch, Threshold, TierSettings,
 };
 use gw_engine::stored_responses::StoredResponseSettings;
 use gw_identity::{ClaimNames, IssuerSettings, KeySource, LoginSettings, SigningAlgorithm};
@@ -69,6 +69,7 @@ own_defaults!(
     StoreSettings,
     StoredResponseSettings,
     TargetMatch,
+    Threshold,
     TierSettings,
     WeightedKey,
 );

@@ -1,10 +1,11 @@
 //! `[[budgets]]`.
 
-use gw_engine::settings::{Budget, Limits, Period, RuleSettings};
+use gw_engine::settings::{Budget, Limits, OnLimit, Period, RuleMode, RuleSettings, Threshold};
 
-use super::super::binding::{Change, Form, field};
-use super::super::formats::{LABEL, ROLLING_PERIOD, SPLIT, WORD};
-use super::super::schema::{Kind, Section, key, required_setting, setting, setting_or};
+use super::super::binding::{Change, Form, field, filled, quoted, words};
+use super::super::formats::{ALIAS, LABEL, ON_LIMIT, ROLLING_PERIOD, SPLIT, WORD};
+use super::super::schema::{Kind, Section, key, required_setting, setting, setting_or, words_of};
+use super::super::tree::{Checked, Node};
 use super::aliases::TARGET_NAMES;
 use super::keys::{PERIOD, PERIODS, RPM, TPM, UNPRICED};
 
@@ -28,8 +29,8 @@ pub(super) static BUDGET: Section = Section {
             SPLITS,
             field!(RuleSettings, split_by, TARGET_NAMES),
             "one counter",
-            "There is a counter for each value: of `team`, `key`, `end_user`, or `tag:NAME` (the tag `NAME:value`). Requests without \
-             a value share one.",
+            "There is a counter for each value: of `team`, `key`, `model`, `provider`, `end_user`, or `tag:NAME` (the tag `NAME:value`). \
+             Requests without a value share one. `model` and `provider` are those of the target that serves.",
         ),
         setting_or(
             "budget_usd",
@@ -69,6 +70,69 @@ pub(super) static BUDGET: Section = Section {
             "The most requests in flight.",
         ),
         UNPRICED,
+        words_of(
+            "mode",
+            words!(RuleSettings, mode, "enforce" => RuleMode::Enforce, "shadow" => RuleMode::Shadow),
+            "`enforce`: the rule refuses requests that it has no room for. `shadow`: it counts them, and they are served with the warning \
+             `budget_shadow:NAME`.",
+        ),
+        setting(
+            "on_limit",
+            Kind::ChoiceOr(&[("refuse", &[])], &ON_LIMIT),
+            field!(RuleSettings, on_limit, ON_LIMITS),
+            "What becomes of a request that the rule has no room for. `refuse`: it gets 429. `fallback:ALIAS`: the alias serves it, \
+             with the warning `budget_fallback:NAME`, if it fits all other rules. The request does not count in this rule.",
+        ),
+        setting_or(
+            "thresholds",
+            Kind::List { of: &Kind::Table(&THRESHOLD), min: 1 },
+            field!(RuleSettings, thresholds, THRESHOLDS),
+            "none",
+            "Aliases that serve from a part of the budget on, such as `[{ at = 0.8, use = \"cheap\" }]`, with the warning \
+             `budget_taper:NAME:0.8`. If no target of the alias can serve a request, it stays with the model that it asks for.",
+        ),
+    ],
+};
+
+/// What becomes of a request that a rule has no room for.
+const ON_LIMITS: Form<OnLimit> = Form {
+    read: |value| match value.text()? {
+        "refuse" => Some(OnLimit::Refuse),
+        text => text.strip_prefix("fallback:").map(|alias| OnLimit::Fallback(alias.to_owned())),
+    },
+    write: |on_limit| match on_limit {
+        OnLimit::Refuse => quoted("refuse"),
+        OnLimit::Fallback(alias) => quoted(&format!("fallback:{alias}")),
+    },
+};
+
+/// Thresholds of a budget.
+const THRESHOLDS: Form<Vec<Threshold>> = Form {
+    read: |value| {
+        let Checked::List(nodes) = value else { return None };
+        let threshold = |node: &Node| match &node.value {
+            Checked::Table(table) => Some(filled::<Threshold>(Some(table))),
+            _ => None,
+        };
+        Some(nodes.iter().filter_map(threshold).collect())
+    },
+    write: |_| String::new(),
+};
+
+pub(super) static THRESHOLD: Section = Section {
+    doc: "A part of a budget from which on an alias serves. The part counts what is spent before the request.",
+    keys: &[
+        required_setting(
+            "at",
+            Kind::Price,
+            &Change {
+                form: Form::PRICE,
+                apply: |threshold: &mut Threshold, part| threshold.nanos = part.nanos(),
+                default: |_| None,
+            },
+            "The part of the budget: above 0, at most 1.",
+        ),
+        required_setting("use", Kind::Text(&ALIAS), field!(Threshold, alias, Form::TEXT), "The alias."),
     ],
 };
 
@@ -90,6 +154,20 @@ static MATCH: Section = Section {
             field!(RuleSettings, end_users, TARGET_NAMES),
             "all",
             "End users of requests. They count for keys with `trust_attribution`.",
+        ),
+        setting_or(
+            "model",
+            WORDS,
+            field!(RuleSettings, models, TARGET_NAMES),
+            "all",
+            "Catalogue ids of the model that serves, such as `acme/*`. The rule belongs to targets: one without room is left out.",
+        ),
+        setting_or(
+            "provider",
+            WORDS,
+            field!(RuleSettings, providers, TARGET_NAMES),
+            "all",
+            "Names of the provider that serves. The rule belongs to targets.",
         ),
     ],
 };

@@ -1,5 +1,6 @@
 //! Reserves tokens and money for a call before its first upstream call.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use gw_limits::{Limiter, Refusal, Reservation};
@@ -7,25 +8,131 @@ use gw_wire::money::Money;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
+use crate::call::enter_target::enter_target;
 use crate::error::{Error, Result};
 use crate::limit_error;
 use crate::limit_use::is_of_rule;
+use crate::plan::alias_plan::plan_of_alias;
 use crate::plan::candidate::Plan;
 use crate::plan::cost_estimate::{is_priced, least_case, worst_case};
+use crate::rules::RequestRules;
 
-/// Reserves the request's worst case for its key, its team and its rules, and counts the request in its rules.
+/// Reserves the request's worst case for its key, its team and its rules, and counts the request in its rules. A request that a rule
+/// has no room for may be served by the alias of the rule.
 ///
 /// # Errors
 /// A limit or a budget refuses it.
 pub(crate) async fn reserve(limiter: &Limiter, call: &mut Call) -> Result<()> {
+    match reserve_as_planned(limiter, call).await {
+        Err(error) if error.rule.is_some() || call.asked_plan.is_some() => {
+            Box::pin(reserve_otherwise(limiter, call, error)).await
+        }
+        reserved => reserved,
+    }
+}
+
+/// As [`reserve`], for a request that no alias may serve.
+///
+/// # Errors
+/// As [`reserve`].
+pub(crate) async fn reserve_as_planned(limiter: &Limiter, call: &mut Call) -> Result<()> {
     reserve_unadmitted(limiter, call).await?;
     if let Some(rules) = call.context.client.rules.clone() {
-        let permit = Box::pin(rules.admit(limiter, &call.context.client.request_id)).await;
-        if permit.is_err() {
+        let counted = Box::pin(count_in_rules(limiter, call, &rules)).await;
+        if counted.is_err() {
             call.progress.settlement.release();
         }
-        call.progress.settlement.hold_permit(permit?);
+        counted?;
     }
+    Ok(())
+}
+
+/// Counts a request in its rules and in those of the first target that has room.
+async fn count_in_rules(limiter: &Limiter, call: &mut Call, rules: &RequestRules) -> Result<()> {
+    if rules.may_be_of_targets() {
+        enter_first(call).await?;
+    }
+    let permit = rules.admit(limiter, &call.context.client.request_id).await?;
+    let Call { context, plan, progress, .. } = call;
+    progress.settlement.hold_permit(permit);
+    if !rules.shadows().is_empty() {
+        let (tokens, cost) = worst_case(&context.request, plan, &context.snapshot.routing);
+        let (who, need) = ((limiter, &*context.client), (tokens, cost.femtos()));
+        let holds = progress.settlement.rule_holds();
+        let warnings = holds.shadow(who, None, rules.shadows(), need).await;
+        progress.settlement.date_rule_holds();
+        progress.warnings.extend(warnings);
+    }
+    Ok(())
+}
+
+/// Leaves out the candidates in front whose rules have no room.
+///
+/// # Errors
+/// No candidate has room. The error is that of the rule which stands first in the configuration.
+async fn enter_first(call: &mut Call) -> Result<()> {
+    let mut refused: Option<Error> = None;
+    let mut left_out = Vec::new();
+    for candidate in call.plan.candidates.clone() {
+        match enter_target(call, &candidate).await {
+            Ok(()) => {
+                leave_out(call, left_out);
+                return Ok(());
+            }
+            Err(error) => {
+                left_out.push((Arc::clone(&candidate.model.id), error.message.clone()));
+                let place = |error: &Error| error.rule.as_ref().map_or(usize::MAX, |rule| rule.place);
+                if refused.as_ref().is_none_or(|first| place(&error) < place(first)) {
+                    refused = Some(error);
+                }
+            }
+        }
+    }
+    refused.map_or(Ok(()), Err)
+}
+
+/// Removes candidates from the plan, with the reasons.
+fn leave_out(call: &mut Call, left_out: Vec<(Arc<str>, Cow<'static, str>)>) {
+    if left_out.is_empty() {
+        return;
+    }
+    let is_out = |id: &Arc<str>| left_out.iter().any(|(other, _)| other == id);
+    call.plan.candidates.retain(|candidate| !is_out(&candidate.model.id));
+    call.plan.choice.get_or_insert_default().excluded.extend(left_out);
+    call.progress.settlement.note_plan(&call.plan);
+}
+
+/// Reserves for a request that was refused as it is planned: with the model that it asked for, if an alias was to serve it because
+/// of a threshold, or with the alias of the rule that refuses it.
+///
+/// # Errors
+/// `refused`, if the alias does not fit either.
+async fn reserve_otherwise(limiter: &Limiter, call: &mut Call, refused: Error) -> Result<()> {
+    let mut refused = refused;
+    if let Some(asked) = call.asked_plan.take() {
+        let (plan, warning) = *asked;
+        call.progress.warnings.retain(|other| *other != warning);
+        call.replan(plan);
+        match reserve_as_planned(limiter, call).await {
+            Err(error) if error.rule.is_some() => refused = error,
+            reserved => return reserved,
+        }
+    }
+    let (Some(rule), Some(rules)) = (&refused.rule, call.context.client.rules.clone()) else {
+        return Err(refused);
+    };
+    let name = rule.name.clone();
+    let fallback = rules.fallback_of(&name).and_then(|alias| plan_of_alias(call.planner(), &alias));
+    let Some(plan) = fallback else { return Err(refused) };
+    let asked = std::mem::replace(&mut call.plan, plan);
+    call.context.client.rules = Some(Arc::new(rules.without(&name)));
+    if reserve_as_planned(limiter, call).await.is_err() {
+        call.context.client.rules = Some(rules);
+        call.plan = asked;
+        return Err(refused);
+    }
+    call.progress.warnings.push(Cow::Owned(format!("budget_fallback:{name}")));
+    call.note_replanned();
     Ok(())
 }
 
@@ -50,6 +157,9 @@ pub(crate) async fn reserve_more(limiter: &Limiter, call: &mut Call) -> Result<(
     let id = format!("{}+", call.context.client.request_id);
     let (reserved, _) = set_aside(limiter, call, &id).await?;
     call.progress.settlement.hold_more(reserved);
+    if call.context.client.rules.is_some() {
+        call.progress.settlement.rule_holds().outgrow();
+    }
     Ok(())
 }
 

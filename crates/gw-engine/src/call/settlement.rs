@@ -20,6 +20,7 @@ use gw_wire::usage::Usage;
 
 use crate::auth::Caller;
 use crate::call::ledger_line::LedgerLine;
+use crate::call::rule_holds::RuleHolds;
 use crate::call::tracing::{CallTracing, MAX_MODEL_CHARS};
 use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, UpstreamCalls};
 use crate::clock::millis;
@@ -52,6 +53,8 @@ pub(crate) struct Settlement {
     additional_reservations: Vec<Reservation>,
     /// The place of the request among those that rules have in flight.
     permit: AdmissionPermit,
+    /// What rules of targets and rules in shadow mode hold; None = there are none.
+    rule_holds: Option<Box<RuleHolds>>,
     /// The session that pays for the request, until the request is over.
     session: Option<SessionCharge>,
     /// The request's part of its trace; None = it is not recorded.
@@ -85,12 +88,17 @@ impl Settlement {
             reservation: Reservation::default(),
             additional_reservations: Vec::new(),
             permit: AdmissionPermit::default(),
+            rule_holds: None,
             session: None,
             tracing: CallTracing::of(client, operation),
             line: journal.map(|journal| LedgerLine::new(journal, client, operation)),
             accepted: client.accepted,
             attribution: client.attribution.clone(),
         }
+    }
+
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// The request's upstream calls.
@@ -148,9 +156,22 @@ impl Settlement {
         self.permit = permit;
     }
 
-    /// Releases the reservation of a request that does not begin.
+    /// What rules of targets and rules in shadow mode hold until the request ends.
+    pub(crate) fn rule_holds(&mut self) -> &mut RuleHolds {
+        self.rule_holds.get_or_insert_default()
+    }
+
+    /// Tells the rules when the request began.
+    pub(crate) fn date_rule_holds(&mut self) {
+        if let (Some(holds), Some(line)) = (&mut self.rule_holds, &self.line) {
+            holds.set_begin(line.at());
+        }
+    }
+
+    /// Releases everything that a request holds which does not begin.
     pub(crate) fn release(&mut self) {
         self.reservation = Reservation::default();
+        self.rule_holds = None;
     }
 
     /// Holds a further reservation until the request ends.

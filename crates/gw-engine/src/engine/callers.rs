@@ -10,7 +10,7 @@ use super::Engine;
 use crate::auth::Caller;
 use crate::error::Result;
 use crate::limit_use::SubjectUse;
-use crate::rules::{Counter, RuleBudget, RuleObject, RuleState, states};
+use crate::rules::{Asker, Counter, RequestRules, RuleBudget, RuleObject, RuleState, ServingTarget, states};
 
 impl Engine {
     /// How far the limits of keys and their teams are used up, by the id of the key. Ids of no key are left out. None while the figures
@@ -28,18 +28,29 @@ impl Engine {
         Some(callers.iter().map(of).collect())
     }
 
-    /// The states of the rules that apply to the caller's requests with these names. A request may need so many tokens and femto-USD.
+    /// The states of the rules that apply to the caller's requests with these names, and of those of these targets (model and provider):
+    /// None = of all targets. A request may need so many tokens and femto-USD.
     pub async fn rules_of(
         &self,
         caller: &Caller,
         attribution: Option<&Attribution>,
         need: (u64, i128),
+        targets: Option<&[(&str, &str)]>,
     ) -> Vec<RuleState> {
-        let rules = self.snapshot().rules.of(&self.services.limiter, caller, attribution);
-        match rules {
-            Some(rules) => rules.states(&self.services.limiter, need).await,
-            None => Vec::new(),
-        }
+        let (limiter, snapshot) = (&self.services.limiter, self.snapshot());
+        let asker = Asker { caller, attribution };
+        let Some(rules) = snapshot.rules.of(limiter, asker) else { return Vec::new() };
+        let of_targets = match targets {
+            None => snapshot.rules.known_of_targets(limiter, asker),
+            Some(targets) => {
+                let targets = targets.iter().map(|(model, provider)| ServingTarget { model, provider });
+                targets
+                    .filter_map(|target| rules.at(limiter, asker, target))
+                    .flat_map(RequestRules::into_counters)
+                    .collect()
+            }
+        };
+        rules.states(limiter, need, of_targets).await
     }
 
     /// All rules with the counters that this process knows.
@@ -50,7 +61,8 @@ impl Engine {
             let subjects: Vec<_> = counters.iter().map(|counter| Arc::clone(&counter.subject)).collect();
             let uses = limiter.inspect(&subjects).await.unwrap_or_default();
             let period = settings.limits.budget.map(|budget| budget.period).unwrap_or_default();
-            objects.push(RuleObject::new(&settings.name, period.as_str(), states(&counters, &uses, (0, 0))));
+            let states = states(&counters, &uses, (0, 0));
+            objects.push(RuleObject::new(&settings, period.as_str(), &counters, states));
         }
         objects
     }

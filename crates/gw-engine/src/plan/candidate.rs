@@ -17,6 +17,7 @@ use gw_wire::failure::{Failure, FailureKind};
 use crate::catalog::Model;
 use crate::metrics::ModelMetrics;
 use crate::plan::affinity::Conversation;
+use crate::rules::ServingTarget;
 
 /// A model at a provider that may serve the call.
 #[derive(Clone, Debug)]
@@ -55,6 +56,11 @@ impl Candidate {
             issuer: Some(self.provider.issuer()),
             breakpoints: None,
         }
+    }
+
+    /// The target as rules see it.
+    pub(crate) fn serving(&self) -> ServingTarget<'_> {
+        ServingTarget { model: &self.model.id, provider: &self.model.provider }
     }
 
     /// The rules of the model. The catalogue looked them up, unless it did not know the provider.

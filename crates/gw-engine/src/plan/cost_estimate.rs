@@ -37,6 +37,28 @@ pub(crate) fn worst_case(request: &ValidatedRequest, plan: &Plan, routing: &Rout
     sum_of_calls(request, plan, routing, |candidate| at(request, candidate, bound))
 }
 
+/// As [`worst_case`], if this candidate serves the request.
+pub(crate) fn worst_case_at(
+    request: &ValidatedRequest,
+    plan: &Plan,
+    candidate: &Candidate,
+    routing: &RoutingSettings,
+) -> (u64, Money) {
+    let bound = |longest: u64| match request.max_tokens() {
+        Some(_) => longest,
+        None => longest.min(UNBOUNDED_ANSWER_TOKENS),
+    };
+    let (tokens, cost) = at(request, candidate, bound);
+    // The slower one of a pair is paid, too.
+    let pairs = plan.candidates.iter().zip(plan.candidates.iter().skip(1));
+    let beside = pairs.filter(|(first, _)| first.model.id == candidate.model.id);
+    let beside = beside.filter(|(first, second)| may_hedge(request, routing, first, second));
+    let (more, dearer) = beside
+        .map(|(_, second)| (request.prompt_tokens(second), request.prompt_cost(second)))
+        .fold((0, Money::ZERO), |(tokens, cost), (more, dearer)| (tokens.max(more), cost.max(dearer)));
+    (tokens.saturating_add(more), cost + dearer)
+}
+
 /// The worst case in which tokens and cost both assume the longest answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WorstCase {

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 use crate::auth::Caller;
 use crate::request::trace::RequestTrace;
-use crate::rules::RequestRules;
+use crate::rules::{Asker, RequestRules};
 
 /// The facts about a request beside its body.
 #[derive(Clone, Debug)]
@@ -61,6 +61,11 @@ impl RequestContext {
     /// The key, its team and the counters of rules: everything that limits the request.
     pub(crate) fn subjects(&self) -> &[Arc<Subject>] {
         self.rules.as_ref().map_or_else(|| self.caller.subjects(), |rules| rules.subjects())
+    }
+
+    /// The caller and its names, as rules see them.
+    pub(crate) fn asker(&self) -> Asker<'_> {
+        Asker { caller: &self.caller, attribution: self.attribution.as_deref() }
     }
 
     /// The name of that which refuses requests whose cost nobody can know (`unpriced = "refuse"`).

@@ -16,6 +16,12 @@ pub(crate) struct MatchedNames {
     /// With `*`.
     pub(crate) tags: Vec<String>,
     pub(crate) end_users: Vec<String>,
+    /// Catalogue ids, with `*`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) models: Vec<String>,
+    /// With `*`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) providers: Vec<String>,
 }
 
 /// The id of a counter. It says which requests count, so that the ledger can tell what they cost. A rule whose `match` changes
@@ -47,6 +53,8 @@ impl CounterId {
 /// A counter with the rule that it belongs to.
 #[derive(Clone, Debug)]
 pub(crate) struct Counter {
+    /// The place of the rule in the configuration.
+    pub(crate) place: usize,
     pub(crate) settings: Arc<RuleSettings>,
     pub(crate) split: Vec<(String, Option<String>)>,
     pub(crate) subject: Arc<Subject>,

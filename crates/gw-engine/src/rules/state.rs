@@ -14,6 +14,7 @@ use super::request_rules::Need;
 use crate::clock::unix_seconds;
 use crate::error::{Error, Kind, RefusingRule};
 use crate::limit_use::{admission_refusal, reservation_refusal};
+use crate::settings::{RuleMode, RuleSettings};
 
 /// The share of a limit that is left is counted in parts of this.
 const WHOLE: i128 = 1_000_000_000;
@@ -54,14 +55,18 @@ pub struct RuleObject {
 
 impl RuleObject {
     /// A rule with its counters.
-    pub(crate) fn new(name: &str, period: &'static str, mut counters: Vec<RuleState>) -> Self {
-        counters.iter_mut().for_each(|state| state.would_refuse = Some(0));
-        Self { name: name.to_owned(), mode: ENFORCE, period, counters }
+    pub(crate) fn new(
+        settings: &RuleSettings,
+        period: &'static str,
+        counters: &[Counter],
+        mut states: Vec<RuleState>,
+    ) -> Self {
+        for (state, counter) in states.iter_mut().zip(counters) {
+            state.would_refuse = Some(counter.subject.would_refuse());
+        }
+        Self { name: settings.name.clone(), mode: settings.mode.as_str(), period, counters: states }
     }
 }
-
-/// The only mode so far.
-const ENFORCE: &str = "enforce";
 
 /// The states of counters for a request with this need.
 pub(crate) fn states(counters: &[Counter], uses: &[SubjectUse], (tokens, femtos): Need) -> Vec<RuleState> {
@@ -70,9 +75,14 @@ pub(crate) fn states(counters: &[Counter], uses: &[SubjectUse], (tokens, femtos)
     };
     let mut states: Vec<RuleState> =
         counters.iter().zip(uses).map(|(counter, used)| state(counter, used, fits(used))).collect();
-    let refusing = states.iter().position(|state| !state.fits);
-    let tightest =
-        || uses.iter().enumerate().min_by_key(|(_, used)| share_left(used)).map(|(index, _)| index);
+    // A rule in shadow mode binds only if there is no other.
+    let is_shadow =
+        |index: usize| counters.get(index).is_some_and(|counter| counter.settings.mode == RuleMode::Shadow);
+    let refusing = states.iter().enumerate().position(|(index, state)| !state.fits && !is_shadow(index));
+    let tightest = || {
+        let shares = uses.iter().enumerate();
+        shares.min_by_key(|(index, used)| (is_shadow(*index), share_left(used))).map(|(index, _)| index)
+    };
     if let Some(binding) = refusing.or_else(tightest).and_then(|index| states.get_mut(index)) {
         binding.binds = true;
     }
@@ -84,7 +94,7 @@ fn state(counter: &Counter, used: &SubjectUse, fits: bool) -> RuleState {
     let period = limits.budget.map(|budget| budget.period).unwrap_or_default();
     RuleState {
         name: counter.settings.name.clone(),
-        mode: ENFORCE,
+        mode: counter.settings.mode.as_str(),
         period: period.as_str(),
         split: counter.split.iter().cloned().collect(),
         budget_usd: limits.budget.and_then(|budget| usd(budget.femtos())),
@@ -162,7 +172,7 @@ pub(super) fn refusal_error(counter: &Counter, used: &SubjectUse, refusal: &Refu
         Kind::InsufficientQuota => None,
         _ => Some(wait.unwrap_or(Duration::from_secs(1)).max(Duration::from_secs(1))),
     };
-    error.rule = Some(Box::new(RefusingRule { name: name.clone(), resets_at }));
+    error.rule = Some(Box::new(RefusingRule { place: counter.place, name: name.clone(), resets_at }));
     error
 }
 

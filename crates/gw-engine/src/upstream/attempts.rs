@@ -8,6 +8,7 @@ use rand::Rng;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
+use crate::call::enter_target::enter_target;
 use crate::clock;
 use crate::error::Error;
 use crate::plan::candidate::Candidate;
@@ -77,6 +78,13 @@ async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result
             return Ok(CandidateOutcome::Stop);
         }
         let Some(probe) = may_pass(call, index, candidate, now) else { return Ok(CandidateOutcome::Next) };
+        if call.context.client.rules.is_some()
+            && let Err(error) = Box::pin(enter_target(call, candidate)).await
+        {
+            // A target without room is no attempt.
+            let is_last = call.plan.candidates.len() <= index + 1 && call.progress.failures.is_empty();
+            return if is_last { Err(error) } else { Ok(CandidateOutcome::Next) };
+        }
         let count = call.progress.records.len() + 1;
         let attempt = call.progress.settlement.begin_attempt(candidate, count, &call.context.request)?;
         let known = call.progress.failures.len();

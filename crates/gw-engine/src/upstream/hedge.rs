@@ -19,6 +19,7 @@ use crate::clock;
 use crate::plan::candidate::{Candidate, Plan};
 use crate::plan::hedge_pair::may_hedge;
 use crate::retry_policy;
+use crate::rules::RequestRules;
 use crate::upstream::dispatch::dispatch;
 use crate::upstream::outcome::{AttemptOutput, ServedAttempt};
 
@@ -173,7 +174,12 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
         && call.progress.hedge.is_none()
         && matches!(standing, HealthStatus::Able)
         && call.progress.counted() + 2 <= routing.max_attempts as usize;
-    if !is_possible {
+    // Rules of targets count for one target at a time.
+    let has_rules = |rules: &RequestRules| {
+        rules.may_be_of_targets()
+            && rules.at(&call.context.limiter, call.context.client.asker(), second.serving()).is_some()
+    };
+    if !is_possible || call.context.client.rules.as_deref().is_some_and(has_rules) {
         return None;
     }
     Some((second_index, hedge_after(&settings, &candidate.model.measured)?))

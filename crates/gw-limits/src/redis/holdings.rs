@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
+use crate::part::PART;
 use crate::subject::Subject;
 
 /// Everything held, by the id of the request.
@@ -22,6 +23,8 @@ struct Lists {
     generation: Arc<str>,
     reservations: HashMap<Box<str>, HeldReservation>,
     permits: HashMap<Box<str>, HeldPermit>,
+    /// The ids of further reservations of a request, by its id.
+    parts: HashMap<Box<str>, Vec<Box<str>>>,
     memory_losses: u64,
 }
 
@@ -110,6 +113,9 @@ impl Holdings {
         if &*lists.generation != generation {
             return false;
         }
+        if let Some((request, _)) = request_id.rsplit_once(PART) {
+            lists.parts.entry(request.into()).or_default().push(request_id.into());
+        }
         let held = HeldReservation {
             subjects: subjects.to_vec(),
             nano,
@@ -141,10 +147,13 @@ impl Holdings {
     /// Notes that the row of a request is in the ledger.
     pub(crate) fn mark_written(&self, request_id: &str) {
         let lists = &mut *self.0.lock();
-        match lists.reservations.get_mut(request_id) {
-            Some(held) if !held.is_over => held.is_written = true,
-            Some(_) => drop(lists.reservations.remove(request_id)),
-            None => {}
+        let parts = if lists.parts.is_empty() { None } else { lists.parts.remove(request_id) };
+        for id in parts.iter().flatten().map(AsRef::as_ref).chain([request_id]) {
+            match lists.reservations.get_mut(id) {
+                Some(held) if !held.is_over => held.is_written = true,
+                Some(_) => drop(lists.reservations.remove(id)),
+                None => {}
+            }
         }
     }
 

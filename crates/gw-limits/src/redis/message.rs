@@ -19,6 +19,8 @@ pub(crate) struct Message {
 pub(crate) enum MessageKind {
     /// The request is not in flight any more.
     Release,
+    /// Another target serves the request, so that it does not count in the requests per minute.
+    TakeBack,
     /// The request is over.
     Settle(Settlement),
 }
@@ -44,7 +46,7 @@ impl Message {
     pub(crate) fn settlement_mut(&mut self) -> Option<&mut Settlement> {
         match &mut self.kind {
             MessageKind::Settle(settlement) => Some(settlement),
-            MessageKind::Release => None,
+            MessageKind::Release | MessageKind::TakeBack => None,
         }
     }
 }

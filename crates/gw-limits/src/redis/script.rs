@@ -21,6 +21,7 @@ pub(crate) struct Scripts {
     pub(crate) reserve: Script,
     pub(crate) settle: Script,
     pub(crate) release: Script,
+    pub(crate) take_back: Script,
     pub(crate) learn_spending: Script,
     pub(crate) forget_spending: Script,
     pub(crate) heartbeat: Script,
@@ -62,6 +63,7 @@ impl Default for Scripts {
             reserve: script!("reserve.lua"),
             settle: script!("settle.lua"),
             release: script!("release.lua"),
+            take_back: script!("window.lua", "take_back.lua"),
             learn_spending: script!("learn_spending.lua"),
             forget_spending: script!("forget_spending.lua"),
             heartbeat: script!("heartbeat.lua"),
@@ -79,10 +81,10 @@ impl Default for Scripts {
 }
 
 impl Scripts {
-    pub(crate) fn all(&self) -> [&Script; 14] {
+    pub(crate) fn all(&self) -> [&Script; 15] {
         let Self { admit, reserve, settle, release, learn_spending, forget_spending, .. } = self;
         let Self { heartbeat, circuits, list_requests, report_holding, begin_generation, .. } = self;
-        let Self { enter_session, charge_session, inspect, .. } = self;
+        let Self { enter_session, charge_session, inspect, take_back, .. } = self;
         [
             admit,
             reserve,
@@ -98,6 +100,7 @@ impl Scripts {
             enter_session,
             charge_session,
             inspect,
+            take_back,
         ]
     }
 }

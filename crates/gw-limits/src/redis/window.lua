@@ -32,3 +32,12 @@ local function read_window(state)
   return window
 end
 
+-- Takes the newest request of the window back.
+local function give_back(state)
+  local window = read_window(state)
+  if window.buckets > 0 and window.in_newest > 0 then
+    put(state, 'r' .. (window.head + window.buckets - 1), exact(window.newest) .. ' ' .. (window.in_newest - 1),
+      'sum', window.sum - 1)
+  end
+end
+

@@ -170,6 +170,11 @@ impl Settlement {
         }
         self.reservation.settle(billed.usage.total(), billed.cost.femtos());
         self.permit = AdmissionPermit::default();
+        if let Some(holds) = self.rule_holds.take() {
+            let served = self.upstream_calls.last_answering();
+            let served = served.as_ref().map(|candidate| &*candidate.model.id);
+            holds.settle(served, billed.usage.total(), billed.cost.femtos());
+        }
         // The first reservation counts the cost before the others are released: no other request may have that money in between.
         self.additional_reservations.iter_mut().for_each(|more| more.settle(0, 0));
         if let Some(caller) = self.watched.take().filter(|_| billed.cost.femtos() > 0) {

@@ -12,7 +12,7 @@ use gw_wire::usage::Usage;
 
 use crate::call::Call;
 use crate::call::progress::OK;
-use crate::call::reserve::{reserve, reserve_more};
+use crate::call::reserve::{reserve, reserve_as_planned, reserve_more};
 use crate::call::upstream_call::AttemptOutcome;
 use crate::clock::millis;
 use crate::document_memory::DocumentPermit;
@@ -112,14 +112,14 @@ impl PartialFetch {
         let mut is_paid_for = false;
         if !full_plan.candidates.iter().all(is_whose) {
             self.request_only(self.all())?;
-            is_paid_for = reserve(limiter, &mut self.call).await.is_ok();
+            is_paid_for = reserve_as_planned(limiter, &mut self.call).await.is_ok();
         }
         let others = if is_paid_for { self.call.plan.clone() } else { full_plan.clone() };
         self.call.plan = full_plan;
         self.call.plan.candidates.retain(is_whose);
         self.request_only(missing)?;
         if !is_paid_for {
-            reserve(limiter, &mut self.call).await?;
+            reserve_as_planned(limiter, &mut self.call).await?;
         }
         Ok((others, is_paid_for))
     }

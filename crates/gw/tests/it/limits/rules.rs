@@ -1,5 +1,11 @@
 //! Rules of budgets: they hold on every surface, name themselves in a refusal, and show their state.
 
+mod aliases;
+mod checks;
+mod shadow;
+mod replicas;
+mod targets;
+
 use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Response};
 use serde_json::{Value, json};
 

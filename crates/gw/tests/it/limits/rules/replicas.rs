@@ -1,0 +1,133 @@
+//! Rules over two replicas on one PostgreSQL and one Redis: a burst over three surfaces crosses no rule, and what is given back is
+//! given back everywhere.
+
+use gw_testkit::postgres::Postgres;
+use gw_testkit::wait::within;
+use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Redis, Response};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use super::{CHAT, ask, assert_refused, message, response};
+use crate::harness::{ADMIN, BINARY, Setup, chat};
+
+struct Replicas {
+    gateways: Vec<(Gateway, TempDir)>,
+    upstream: FakeUpstream,
+    config: String,
+    _stores: (Postgres, Redis),
+}
+
+async fn launch(config: &str) -> (Gateway, TempDir) {
+    let data = tempfile::tempdir().expect("a directory");
+    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy());
+    (launch.start().await, data)
+}
+
+async fn replicas(rules: &str) -> Replicas {
+    let (postgres, redis, upstream) =
+        (Postgres::start(), Redis::start().await, FakeUpstream::start().await);
+    let (store, shared) = (postgres.database(), redis.url());
+    let extra = format!(
+        "[[keys]]\nname = \"trusted\"\nkey = \"sk-trusted\"\ntrust_attribution = true\n{rules}\
+         [store]\nurl = \"{store}\"\n[redis]\nurl = \"{shared}\"\ntimeout_ms = 5000\n"
+    );
+    let config = Setup { extra, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
+    let gateways = vec![launch(&config).await, launch(&config).await];
+    Replicas { gateways, upstream, config, _stores: (postgres, redis) }
+}
+
+impl Replicas {
+    fn client(&self, replica: usize) -> Client {
+        self.gateways[replica].0.client().with_key("sk-trusted")
+    }
+
+    async fn counter(&self, replica: usize, rule: usize) -> Value {
+        let admin = self.gateways[replica].0.client().with_key(ADMIN);
+        admin.get("/admin/v1/budgets").await.ok().json()["data"][rule]["counters"][0].clone()
+    }
+}
+
+async fn burst(replicas: &Replicas) -> Vec<Response> {
+    let mut tasks = tokio::task::JoinSet::new();
+    for n in 0..200 {
+        let client = replicas.client(n % 2);
+        tasks.spawn(async move {
+            match n % 3 {
+                0 => client.post_json(CHAT, &ask()).await,
+                1 => client.post_json("/v1/messages", &message()).await,
+                _ => client.post_json("/v1/responses", &response()).await,
+            }
+        });
+    }
+    tasks.join_all().await
+}
+
+#[tokio::test]
+async fn a_burst_over_two_replicas_and_three_surfaces_crosses_no_rule() {
+    for matched in ["model = \"acme/plain\"", "key = \"trusted\""] {
+        // Five requests of 0.00002 USD.
+        let rules = format!("[[budgets]]\nname = \"five\"\nmatch = {{ {matched} }}\nbudget_usd = 0.0001\n");
+        let mut replicas = replicas(&rules).await;
+        let answers = burst(&replicas).await;
+        let served = answers.iter().filter(|answer| answer.status == 200).count();
+        let refused = answers.iter().filter(|answer| answer.status == 429);
+        assert_eq!(served + refused.clone().count(), 200, "{matched}");
+        assert!(refused.clone().all(|answer| answer.header("x-gateway-rule") == Some("five")), "{matched}");
+        assert!((1..=5).contains(&served), "{matched}: {served}");
+        assert_eq!(replicas.upstream.hits(), served, "{matched}");
+        let spent = json!(2 * served);
+        within("all is settled", async {
+            loop {
+                let counter = replicas.counter(0, 0).await;
+                if counter["reserved_usd"] == json!(0) {
+                    let micros = counter["spent_usd"].as_f64().map(|usd| (usd * 100_000.0).round() as u64);
+                    assert_eq!(json!(micros), spent, "{matched}: {counter}");
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        for _ in served..5 {
+            replicas.client(0).post_json(CHAT, &ask()).await.ok();
+        }
+        // A replica that is killed, and starts again, knows it all.
+        drop(replicas.gateways.remove(0));
+        let again = launch(&replicas.config).await;
+        replicas.gateways.push(again);
+        for replica in 0..2 {
+            let refused = replicas.client(replica).post_json(CHAT, &ask()).await;
+            assert_refused(matched, &refused, "insufficient_quota", "five");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_a_rule_gives_back_is_given_back_everywhere() {
+    let rules = "[[budgets]]\nname = \"plain\"\nmatch = { model = \"acme/plain\" }\nrpm = 3\nin_flight = 2\nbudget_usd = 1\n\
+        [[budgets]]\nname = \"all\"\nrpm = 1\n\
+        [[budgets]]\nname = \"quiet\"\nmode = \"shadow\"\nbudget_usd = 0\n";
+    let replicas = replicas(rules).await;
+    let first = replicas.client(0).post_json(CHAT, &ask()).await.ok().json();
+    assert_eq!(first["gateway"]["warnings"], json!(["budget_shadow:quiet"]));
+    for replica in [1, 0, 1] {
+        let refused = replicas.client(replica).post_json(CHAT, &ask()).await;
+        assert_refused("all", &refused, "rate_limit_exceeded", "all");
+        let refused = replicas.client(replica).post_json(CHAT, &chat("acme/fast")).await;
+        assert_refused("all", &refused, "rate_limit_exceeded", "all");
+    }
+    within("the requests are taken back", async {
+        loop {
+            let counter = replicas.counter(1, 0).await;
+            if counter["requests_left"] == 2 && counter["in_flight_left"] == 2 {
+                assert_eq!((&counter["spent_usd"], &counter["reserved_usd"]), (&json!(0.00002), &json!(0)));
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    })
+    .await;
+    let quiet = replicas.counter(1, 2).await;
+    assert_eq!(quiet["spent_usd"], json!(0.00002), "a rule in shadow mode counts over all replicas: {quiet}");
+}
