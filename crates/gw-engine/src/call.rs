@@ -93,6 +93,7 @@ impl Call {
             request,
             headers: &client.matched_headers,
             attribution: client.attribution.as_deref(),
+            preset: client.preset.as_ref().map(|preset| &*preset.name),
         };
         (planner, client.max_cost.as_deref().copied())
     }

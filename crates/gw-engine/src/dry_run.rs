@@ -180,6 +180,7 @@ fn planner<'a>(
         request,
         headers: &client.matched_headers,
         attribution: client.attribution.as_deref(),
+        preset: client.preset.as_ref().map(|preset| &*preset.name),
     }
 }
 

@@ -39,7 +39,7 @@ function SpeedTile({ label, metric, values, show, measured }: SpeedTileProps) {
 }
 
 /** A figure beside that of the span before: `+50 %, before: 1,234`. */
-function compared(now: number, before: number, show: (value: number) => string): string {
+function compared(now: number | null, before: number | null, show: (value: number | null) => string): string {
   const part = change(now, before);
   return `${part === null ? "" : `${part}, `}before: ${show(before)}`;
 }
@@ -47,7 +47,7 @@ function compared(now: number, before: number, show: (value: number) => string):
 /** The figures of the span, and how they changed since the span before. */
 export function Tiles({ overview }: { overview: Overview }) {
   const { total, previous, speed } = overview;
-  const since = (name: keyof Overview["total"], show: (value: number) => string = count) =>
+  const since = (name: keyof Overview["total"], show: (value: number | null) => string = count) =>
     previous ? compared(total[name], previous.total[name], show) : undefined;
   const measured = speed.is_complete ? "" : `, newest ${count(speed.samples)} requests`;
   return (

@@ -34,9 +34,21 @@ struct RuleHold {
 
 /// A request that is counted in requests per minute, and is taken back when this is dropped.
 #[derive(Debug, Default)]
-struct CountedRates(Option<Box<(Limiter, String, Vec<Arc<Subject>>)>>);
+struct CountedRates(Option<Box<CountedRequest>>);
+
+/// A request that was counted under an id in these counters.
+#[derive(Debug)]
+struct CountedRequest {
+    limiter: Limiter,
+    id: String,
+    subjects: Vec<Arc<Subject>>,
+}
 
 impl CountedRates {
+    fn of(limiter: &Limiter, id: &str, subjects: Vec<Arc<Subject>>) -> Self {
+        Self(Some(Box::new(CountedRequest { limiter: limiter.clone(), id: id.to_owned(), subjects })))
+    }
+
     fn keep(&mut self) {
         self.0 = None;
     }
@@ -45,7 +57,7 @@ impl CountedRates {
 impl Drop for CountedRates {
     fn drop(&mut self) {
         if let Some(counted) = self.0.take() {
-            let (limiter, id, subjects) = *counted;
+            let CountedRequest { limiter, id, subjects } = *counted;
             limiter.take_back(&id, &subjects);
         }
     }
@@ -169,7 +181,7 @@ async fn enforced(
     let rated = at.rated();
     if !is_further && !rated.is_empty() {
         hold.permit = at.admit(limiter, id).await?;
-        hold.counted = CountedRates(Some(Box::new((limiter.clone(), id.to_owned(), rated))));
+        hold.counted = CountedRates::of(limiter, id, rated);
     }
     Ok(hold)
 }
@@ -185,7 +197,7 @@ async fn shadowed(limiter: &Limiter, id: &str, subject: &Arc<Subject>, need: Nee
     let mut hold = RuleHold::of(reservation);
     let Ok(permit) = limiter.admit_rates(id, &subjects).await else { return (hold, true) };
     hold.permit = permit;
-    hold.counted = CountedRates(Some(Box::new((limiter.clone(), id.to_owned(), subjects.into()))));
+    hold.counted = CountedRates::of(limiter, id, subjects.into());
     (hold, false)
 }
 

@@ -25,8 +25,7 @@ async fn launch(config: &str) -> (Gateway, TempDir) {
 }
 
 async fn replicas(rules: &str) -> Replicas {
-    let (postgres, redis, upstream) =
-        (Postgres::start(), Redis::start().await, FakeUpstream::start().await);
+    let (postgres, redis, upstream) = (Postgres::start(), Redis::start().await, FakeUpstream::start().await);
     let (store, shared) = (postgres.database(), redis.url());
     let extra = format!(
         "[[keys]]\nname = \"trusted\"\nkey = \"sk-trusted\"\ntrust_attribution = true\n{rules}\
