@@ -1,8 +1,12 @@
 //! `/admin/v1/usage` and `/admin/v1/requests`: reports and the log over a ledger that was there before the start.
 
+use std::sync::Arc;
+
 use gw_store::Store;
 use gw_store::ledger::{Attempt, Entry, Tokens};
 use gw_testkit::{Client, Gateway, Launch};
+use gw_wire::money::Money;
+use gw_wire::prompt_cache::{CacheMiss, MissCause, PromptCacheUse};
 use serde_json::{Value, json};
 
 pub(crate) use crate::harness::management::{CONFIG, boss, with_ledger};
@@ -326,5 +330,61 @@ async fn a_key_shows_what_it_has_spent_in_its_period() {
     let of_list = admin.get("/admin/v1/keys").await.ok().text();
     for text in [of_key, of_list] {
         assert!(text.contains("\"budget\":{\"spent_usd\":0.000000010000002,\"resets_at\":\""), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_prompt_caches_saved_and_cost_is_summed_up_exactly_in_both_databases() {
+    let usd = |femtos| Some(Money::from_femtos(femtos));
+    let miss = |lost| CacheMiss {
+        cause: MissCause::Expired,
+        index: None,
+        age_seconds: 400,
+        ttl_seconds: 300,
+        lost_tokens: 9,
+        lost,
+    };
+    let cached = |n: usize, at, key: &str, model: &str, miss| {
+        let used = PromptCacheUse {
+            is_inserted: true,
+            read_tokens: 7,
+            saved: usd(2 * NANO + 1),
+            surcharge: usd(-NANO - 3),
+            miss,
+            ..PromptCacheUse::default()
+        };
+        let session = (n < 2).then(|| "run".to_owned());
+        Entry { prompt_cache: Some(Arc::new(used)), session, ..entry(n, at, key, None, model, "ok") }
+    };
+    let boss = boss();
+    let unknown = PromptCacheUse { write_tokens: 5, ..PromptCacheUse::default() };
+    let entries = [
+        cached(0, NINE, &boss, "acme/fast", Some(miss(usd(5)))),
+        cached(1, NINE + HOUR, &boss, "acme/plain", Some(miss(None))),
+        cached(2, NINE + HOUR, &boss, "acme/fast", None),
+        Entry { prompt_cache: Some(Arc::new(unknown)), ..entry(3, NINE, &boss, None, "beta/x", "ok") },
+        entry(4, NINE, &boss, None, "beta/x", "ok"),
+    ];
+    for (_gateway, admin) in with_ledgers(&entries).await {
+        for by in ["key", "day", "hour", "model", "provider", "session", "surface", "team"] {
+            let text = admin.get(&format!("/admin/v1/usage?by={by}")).await.ok().text();
+            let (_, total) = text.split_once("\"total\":").expect("a total");
+            let sums = "\"cache_saved_usd\":0.000000006000003,\"cache_surcharge_usd\":-0.000000003000009,\
+                        \"cache_lost_usd\":0.000000000000005,";
+            assert!(total.contains(sums), "{by}: {text}");
+        }
+        let saved = async |query: &str| {
+            let report = usage(&admin, query).await;
+            let rows = report["data"].as_array().expect("rows").clone();
+            rows.iter().map(|row| row["cache_saved_usd"].to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(saved("by=session&session=run").await, ["4.000002e-9"]);
+        assert_eq!(saved("by=day&model=acme/plain").await, ["2.000001e-9"]);
+        assert_eq!(saved("by=day&model=beta/x").await, ["0"]);
+        assert_eq!(saved("by=day&end_user=ann").await, [""; 0]);
+        assert_eq!(saved("by=end_user").await, ["null"]);
+        let listed = usage(&admin, "by=model&limit=1").await;
+        let rest = &listed["data"][1];
+        assert_eq!((&rest["other"], rest["cache_saved_usd"].is_number()), (&json!(true), true), "{listed}");
     }
 }

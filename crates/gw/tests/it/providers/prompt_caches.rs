@@ -424,3 +424,49 @@ async fn breakpoints_that_cost_more_than_they_save_are_held_back() {
     let body = with(body, json!({"model": VERTEX}));
     assert_eq!(object(&client, path, &body).await["inserted"], json!(true));
 }
+
+#[tokio::test]
+async fn the_record_of_a_stream_that_breaks_off_has_what_its_start_reported() {
+    let (gateway, client, upstream, _) = start("prompt_cache = \"auto\"", "", "").await;
+    let admin = gateway.client().with_key(ADMIN);
+    let usage = json!({"input_tokens": 100, "cache_creation_input_tokens": 2_000, "cache_read_input_tokens": 1_000, "output_tokens": 1});
+    let begun = json!({"type": "message_start", "message": {"id": "msg_1", "type": "message", "role": "assistant",
+        "model": "up", "content": [], "stop_reason": null, "stop_sequence": null, "usage": usage}});
+    let events = [
+        begun,
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}),
+    ];
+    let text =
+        |event: &Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().expect("a type"));
+    let half: String = events.iter().map(text).collect();
+    for (asked, (path, body)) in (1..).zip(requests(CLAUDE)) {
+        upstream.enqueue(Answer::sse().chunk(half.clone()).end());
+        client.stream(path, &with(body, json!({"stream": true}))).await.rest().await;
+        let row = rows(&gateway, asked).await.into_iter().max_by_key(|row| row.at).expect("a row");
+        assert_ne!(row.status, "ok", "{path}");
+        let expected = json!({"inserted": true, "read_tokens": 1_000, "write_tokens": 2_000, "saved_usd": 0.0036,
+            "surcharge_usd": 0.002, "reason": null, "miss": null});
+        assert_eq!(logged(&admin, &row.request_id).await["prompt_cache"], expected, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_worst_case_has_the_price_of_writes_for_an_hour() {
+    let alias = |name: &str, setting: &str| {
+        format!("[[aliases]]\nname = \"{name}\"\ntargets = [\"{CLAUDE}\"]\nprompt_cache = {setting}\n")
+    };
+    let aliases =
+        alias("off", "\"off\"") + &alias("minutes", "\"auto\"") + &alias("hour", "{ ttl = \"1h\" }");
+    let (gateway, _, _, _) = start("", "", &aliases).await;
+    let admin = gateway.client().with_key(ADMIN);
+    let worst = async |model: &str| {
+        let body =
+            json!({"model": model, "max_tokens": 1, "messages": [{"role": "user", "content": long()}]});
+        let answer = admin.post_json("/admin/v1/routing/explain", &body).await.ok().json();
+        answer["worst_case"]["cost_usd"].as_f64().unwrap_or_else(|| panic!("a cost: {answer}"))
+    };
+    let [off, minutes, hour] = [worst("off").await, worst("minutes").await, worst("hour").await];
+    // A write for five minutes costs 5 USD per million and is always reserved; one for an hour costs 8.
+    assert!((off - minutes).abs() < 1e-12 && hour > 1.5 * minutes, "{off} {minutes} {hour}");
+}
