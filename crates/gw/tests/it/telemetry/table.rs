@@ -71,7 +71,7 @@ const fn rare(
 }
 
 #[rustfmt::skip]
-pub(super) const METRICS: [Metric; 79] = [
+pub(super) const METRICS: [Metric; 81] = [
     rare(Traffic, "gateway_budget_left_usd", Gauge, "", &["kind", "name"], "USD that a key of the configuration or a team has left of its budget in the current period"),
     metric(Traffic, "gateway_calls", Counter, "", &["operation", "code"], "Generation calls by operation and outcome"),
     metric(Traffic, "gateway_first_token_seconds", Histogram, "seconds", &["provider", "model"], "From the request's acceptance to the first content of a stream"),
