@@ -143,8 +143,8 @@ fn refused(message: &str, code: &'static str) -> Error {
 mod tests {
     use super::*;
 
-    fn body_of(message: &str, known: Option<EarlierTurn>) -> String {
-        let read = read(message, |_| known.clone()).unwrap();
+    fn body_of(message: &str, known: Option<&EarlierTurn>) -> String {
+        let read = read(message, |_| known.cloned()).unwrap();
         String::from_utf8(read.body.to_vec()).unwrap()
     }
 
@@ -166,8 +166,8 @@ mod tests {
         };
         let message = r#"{"type":"response.create","previous_response_id":"resp_1","input":"hi"}"#;
         let written = r#""input":[{"a":1},{"b":2},{"c":3},{"type":"message","role":"user","content":"hi"}],"stream":true}"#;
-        assert_eq!(body_of(message, Some(known(None))), format!("{{{written}"));
-        let stored = body_of(message, Some(known(Some("resp_0"))));
+        assert_eq!(body_of(message, Some(&known(None))), format!("{{{written}"));
+        let stored = body_of(message, Some(&known(Some("resp_0"))));
         assert_eq!(stored, format!(r#"{{"previous_response_id":"resp_0",{written}"#));
     }
 
