@@ -129,7 +129,7 @@ async fn serve_http<T, S, B>(
     mut io: T,
     deadline: Instant,
     settings: ConnectionSettings,
-    activity: &Activity,
+    activity: &Arc<Activity>,
     service: S,
 ) where
     T: HeadTimed,
@@ -190,7 +190,7 @@ async fn detect<T: AsyncRead + Unpin>(io: &mut T) -> io::Result<Option<(Protocol
     }
 }
 
-async fn serve_http1<T, S, B>(io: T, settings: &ConnectionSettings, activity: &Activity, service: S)
+async fn serve_http1<T, S, B>(io: T, settings: &ConnectionSettings, activity: &Arc<Activity>, service: S)
 where
     T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     S: Service<Request<Incoming>, Response = Response<B>, Error = std::convert::Infallible> + Unpin,
@@ -238,8 +238,16 @@ where
     })
     .await;
     let Some(ended) = ended else { return };
-    let (io, held) = connection.into_parts().io.into_inner().into_parts();
+    let parts = connection.into_parts();
+    let (mut io, held) = parts.io.into_inner().into_parts();
     match &ended {
+        Ok(()) if let Some(take_over) = activity.take_takeover() => {
+            // A request in progress has no timeout for reading.
+            let _guard = activity.begin();
+            if io.write_all(&held).await.is_ok() {
+                take_over(Box::new(Rewind::new(parts.read_buf, io)), settings.drain.clone()).await;
+            }
+        }
         Ok(()) => close(io, held, activity.is_unread()).await,
         Err(error) if error.is_parse() => {
             let answer = if held.is_empty() { held } else { head_errors::answer(&held, error) };

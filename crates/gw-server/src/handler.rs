@@ -1,7 +1,6 @@
 //! The life of a request in the HTTP server: the checks in their order, then the endpoint, then the headers.
 
 use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,7 +12,7 @@ use gw_admin::Requester;
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::passthrough_routes::PassthroughRoute;
 use gw_engine::settings::Role;
-use gw_engine::{Caller, EventStream, request_id};
+use gw_engine::{Caller, request_id};
 use gw_wire::dialects::ClientDialect;
 use http::header::{AUTHORIZATION, CONNECTION, HeaderName, VARY, X_CONTENT_TYPE_OPTIONS};
 use http::request::Parts;
@@ -32,9 +31,9 @@ use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
 use crate::form;
 use crate::gemini_url;
 use crate::generate::{generate, rare_header};
-use crate::listener::Listener;
 use crate::live_tail;
 use crate::ops;
+use crate::origin::{GatewayResponse, Origin};
 use crate::outgoing::Outgoing;
 use crate::passthrough;
 use crate::refusal::overloaded_error;
@@ -45,9 +44,9 @@ use crate::response::{
 use crate::router::{self, Endpoint, Generation, Guard, Management, Route, RouteMatch};
 use crate::security_headers::{harden, sandbox};
 use crate::sign_in::{self, API_KEY, SignInCall};
+use crate::sockets;
 use crate::state::ServerState;
 use crate::stored_responses;
-use crate::timed_io::Activity;
 use crate::upload::{self, BoxError, MIN_BYTES_PER_SECOND, overloaded};
 use crate::url_hint;
 
@@ -58,18 +57,6 @@ const UNREAD_BY_KEY: &str =
 const UNREAD_BY_ALL: &str = "The gateway is holding as many unread large answers as it can.";
 /// Security headers of an answer that is not a generated one.
 const HARDENING_HEADERS: usize = 5;
-
-/// The connection that a request came on.
-#[derive(Clone, Debug)]
-pub(crate) struct Origin {
-    pub(crate) state: Arc<ServerState>,
-    pub(crate) listener: Listener,
-    pub(crate) client: SocketAddr,
-    pub(crate) activity: Arc<Activity>,
-    pub(crate) admission: Arc<Admission>,
-}
-
-type GatewayResponse = Response<Outgoing<Box<EventStream>, RequestRecord>>;
 
 /// Answers one request. Errors and panics become error responses.
 pub(crate) async fn respond<B>(origin: Origin, request: Request<B>) -> GatewayResponse
@@ -154,7 +141,7 @@ where
         // The rest of the body must never be read as a request, and the client must be able to read the answer.
         origin.activity.leave_unread();
         extra.push((CONNECTION, HeaderValue::from_static("close")));
-    } else if is_http1 && origin.state.is_leaving() {
+    } else if is_http1 && origin.state.is_leaving() && reply.status != StatusCode::SWITCHING_PROTOCOLS {
         extra.push((CONNECTION, HeaderValue::from_static("close")));
     }
     finish(reply, extra, &parts, found.route.audience(), record)
@@ -252,8 +239,8 @@ where
         upload::check_header_list(&parts.headers, &parts.uri)?;
     }
     let (state, route) = (Arc::clone(&record.state), found.route);
-    if let Some(reply) = before_authentication(parts, route, record) {
-        return Ok(reply);
+    if let Some(answered) = before_authentication(parts, route, record, admission) {
+        return answered;
     }
     let caller = match (route.guard, &found.passthrough) {
         (Guard::Open, _) => None,
@@ -371,16 +358,26 @@ where
     reply
 }
 
-/// The answer that needs no key: to a preflight, and to a WebSocket, which the gateway does not serve.
-fn before_authentication(parts: &Parts, route: &Route, record: &RequestRecord) -> Option<GatewayReply> {
+/// The answer that is given before the checks of all other requests: to a preflight, and to one for a WebSocket.
+fn before_authentication(
+    parts: &Parts,
+    route: &Route,
+    record: &mut RequestRecord,
+    admission: &Arc<Admission>,
+) -> Option<Result<GatewayReply>> {
     if parts.method == Method::OPTIONS {
         let mut reply = HttpReply::no_content();
         let methods = route.preflight_methods();
         record.state.cors.of(route.audience()).preflight(&parts.headers, methods, &mut reply.headers);
-        return Some(reply);
+        return Some(Ok(reply));
     }
-    let refuse = || HttpReply::upgrade_required(parts.version, record.dialect, &record.request_id);
-    route.is_socket(&parts.method).then(refuse)
+    if !route.is_socket(&parts.method) {
+        return None;
+    }
+    if sockets::is_complete(parts) {
+        return Some(sockets::open(parts, record, admission, |origin, turn| respond(origin, turn).boxed()));
+    }
+    Some(Ok(HttpReply::upgrade_required(parts.version, record.dialect, &record.request_id)))
 }
 
 /// Calls an endpoint for operators. `id` is the decoded `{id}` of the URL.

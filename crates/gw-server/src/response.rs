@@ -185,9 +185,9 @@ impl<S> HttpReply<S> {
         reply
     }
 
-    /// A 426: the gateway has no WebSocket here. Clients then send requests over HTTP.
+    /// A 426: the URL is for a WebSocket, and the request is not the whole handshake of one.
     pub(crate) fn upgrade_required(version: Version, dialect: ClientDialect, request_id: &str) -> Self {
-        let message = "The gateway has no WebSocket for the Responses API. Use POST /v1/responses.";
+        let message = "GET /v1/responses is for a WebSocket (version 13, over HTTP/1.1). Without one, use POST /v1/responses.";
         let mut reply = Self::error_in(dialect, &Error::new(Kind::UpgradeRequired, message), request_id);
         // HTTP/2 has neither header.
         if version <= Version::HTTP_11 {

@@ -482,7 +482,7 @@ impl Route {
         }
     }
 
-    /// Whether the method asks for a WebSocket, which the gateway does not have.
+    /// Whether the method asks for a WebSocket.
     pub(crate) fn is_socket(&self, method: &Method) -> bool {
         self.pattern == RESPONSES && [Method::GET, Method::HEAD].contains(method)
     }

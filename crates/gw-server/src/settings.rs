@@ -33,6 +33,10 @@ pub struct ServerSettings {
     pub head_timeout: Duration,
     /// The longest pause between two pieces of a request body.
     pub body_timeout: Duration,
+    /// The most open WebSockets. A key may have half of the places that other keys leave.
+    pub max_sockets: usize,
+    /// The longest time that a WebSocket may have no turn.
+    pub socket_idle: Duration,
     /// The longest pause between two requests of a kept connection.
     pub idle_timeout: Duration,
     /// The longest time that a client may read nothing while bytes wait for it.
@@ -89,6 +93,8 @@ impl Default for ServerSettings {
             keepalive: Some(Duration::from_secs(15)),
             head_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
+            max_sockets: 8_192,
+            socket_idle: Duration::from_secs(600),
             idle_timeout: Duration::from_secs(75),
             send_timeout: Duration::from_secs(60),
             drain: Duration::from_secs(30),

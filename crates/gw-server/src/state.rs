@@ -25,6 +25,7 @@ use crate::metrics::Metrics;
 use crate::own_page::OwnPages;
 use crate::refusal::PreparedRefusal;
 use crate::settings::ServerSettings;
+use crate::socket_pools::SocketPools;
 use crate::tls::{LiveTls, LoadedTls, TlsError};
 use crate::upload::{UploadLimits, overloaded};
 use crate::usual_headers::UsualHeaders;
@@ -102,6 +103,8 @@ pub struct ServerState {
     pub(crate) uploads: UploadLimits,
     /// The bytes of uploads on the disk.
     pub(crate) spooled: Arc<SharedPool>,
+    /// The bounds of WebSockets.
+    pub(crate) sockets: SocketPools,
     /// The memory of large answers until their clients have taken them.
     pub(crate) answer_memory: Arc<SharedPool>,
     pub(crate) tls: Option<LiveTls>,
@@ -167,6 +170,7 @@ impl ServerState {
             metrics,
             uploads,
             spooled,
+            sockets: SocketPools::new(&settings, &mut registry),
             answer_memory: engine.answer_memory(),
             tls,
             connection_limit: Arc::new(ConnectionLimit::new(settings.max_connections_per_address)),

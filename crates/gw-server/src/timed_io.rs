@@ -16,6 +16,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use crate::deadline_timer::DeadlineTimer;
+use crate::takeover::{Takeover, TakeoverSlot};
 
 /// The time after the deadline of an answer in which the client may still take its last bytes. A stream ends itself at its
 /// deadline, and its last event leaves in this time.
@@ -50,6 +51,7 @@ pub(crate) struct Activity {
     unread: AtomicBool,
     /// The time by which the client must have taken the current answer. Only HTTP/1 uses it, which has one answer at a time.
     deadline: Mutex<Option<Instant>>,
+    takeover: TakeoverSlot,
 }
 
 impl Activity {
@@ -82,6 +84,11 @@ impl Activity {
         *self.deadline.lock() = deadline;
     }
 
+    /// Takes what serves the connection after its 101. None: the connection has been HTTP to its end.
+    pub(crate) fn take_takeover(&self) -> Option<Takeover> {
+        self.takeover.take()
+    }
+
     /// Whether [`Activity::leave_unread`] was called.
     pub(crate) fn is_unread(&self) -> bool {
         self.unread.load(Ordering::Acquire)
@@ -99,6 +106,11 @@ impl Drop for RequestGuard {
 }
 
 impl RequestGuard {
+    /// Hands the connection over, once the answer of this request is written.
+    pub(crate) fn leave_takeover(&self, takeover: Takeover) {
+        self.0.takeover.leave(takeover);
+    }
+
     /// Sets the time by which the client must have taken the answer.
     pub(crate) fn answer_by(&self, deadline: Instant) {
         self.0.answer_by(Some(deadline));

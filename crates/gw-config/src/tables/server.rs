@@ -82,6 +82,18 @@ pub(super) static SERVER: Section = Section {
             "The most requests without a correct key from one client address in a minute. Further ones get 429 with `retry-after` instead of 401. Requests with a correct key are always served. 0 = no limit.",
         ),
         setting(
+            "max_websockets",
+            Kind::Int { min: 1, max: 1_000_000 },
+            field!(ServerSettings, max_sockets, Form::INT),
+            "The most open WebSockets. A key may have half of the places that other keys leave. Further handshakes get 429 or 503.",
+        ),
+        setting(
+            "websocket_idle_seconds",
+            Kind::Int { min: 1, max: 86_400 },
+            field!(ServerSettings, socket_idle, Form::SECONDS),
+            "The longest time that a WebSocket may have no turn; then it is closed.",
+        ),
+        setting(
             "trusted_proxies",
             RANGES,
             field!(ServerSettings, trusted_proxies.ranges, ADDRESSES),

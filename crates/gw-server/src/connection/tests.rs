@@ -283,7 +283,7 @@ fn bytes_of<P, F: Future>(_: impl FnOnce(P) -> F) -> usize {
 /// A future is copied into its box, and the allocator's short path ends at 4 KiB. Parts that few requests run are boxed.
 #[test]
 fn the_future_of_a_request_is_small() {
-    type Parts = (crate::handler::Origin, Request<QuietBody<Incoming>>);
+    type Parts = (crate::origin::Origin, Request<QuietBody<Incoming>>);
     let bytes = bytes_of(|(origin, request): Parts| crate::handler::respond(origin, request));
     assert!(bytes <= 3_072, "{bytes}");
 }

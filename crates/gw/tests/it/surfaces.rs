@@ -24,6 +24,7 @@ mod native_policy;
 mod reservations;
 mod responses;
 mod sdk_names;
+mod sockets;
 mod stored;
 mod stored_bounds;
 mod stored_items;

@@ -195,17 +195,17 @@ async fn every_error_on_every_surface_tells_whether_a_retry_helps() {
 }
 
 #[tokio::test]
-async fn a_socket_of_the_responses_api_is_refused_with_426_before_the_key_is_read() {
+async fn a_get_that_is_no_whole_handshake_is_refused_with_426_before_the_key_is_read() {
     let world = world().await;
-    let upgrade =
-        world.gateway.client().with_header("connection", "Upgrade").with_header("upgrade", "websocket");
-    let upgrade = upgrade
-        .with_header("sec-websocket-version", "13")
-        .with_header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
+    let plain = world.gateway.client();
+    let upgrade = plain.with_header("connection", "Upgrade").with_header("upgrade", "websocket");
+    let with_nonce = upgrade.with_header("sec-websocket-key", "dGhlIHNhbXBsZSBub25jZQ==");
     for (label, client) in [
-        ("a handshake", upgrade.with_key(KEY)),
-        ("a stranger's handshake", upgrade),
-        ("a GET", world.gateway.client()),
+        ("a GET", plain.clone()),
+        ("a GET with a key", plain.with_key(KEY)),
+        ("no version", with_nonce.clone()),
+        ("another version", with_nonce.with_header("sec-websocket-version", "8").with_key(KEY)),
+        ("no nonce", upgrade.with_header("sec-websocket-version", "13")),
     ] {
         let answer = client.get("/v1/responses").await;
         assert_four(label, &answer, 426, "upgrade_required");

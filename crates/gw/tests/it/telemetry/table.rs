@@ -71,7 +71,7 @@ const fn rare(
 }
 
 #[rustfmt::skip]
-pub(super) const METRICS: [Metric; 79] = [
+pub(super) const METRICS: [Metric; 81] = [
     rare(Traffic, "gateway_budget_left_usd", Gauge, "", &["kind", "name"], "USD that a key of the configuration or a team has left of its budget in the current period"),
     metric(Traffic, "gateway_calls", Counter, "", &["operation", "code"], "Generation calls by operation and outcome"),
     metric(Traffic, "gateway_first_token_seconds", Histogram, "seconds", &["provider", "model"], "From the request's acceptance to the first content of a stream"),
@@ -112,6 +112,15 @@ pub(super) const METRICS: [Metric; 79] = [
     metric(Load, "gateway_refused_connections", Counter, "", &[], "Connections that were refused at once: too many, too many of one address, or no header of the PROXY protocol"),
     metric(Load, "gateway_request_body_bytes", Gauge, "", &[], "Bytes of request bodies over 64 KiB that are held"),
     metric(Load, "gateway_upload_disk_bytes", Gauge, "", &[], "Bytes of uploads that are held on the disk"),
+    metric(Load, "gateway_websockets", Gauge, "", &[], "Open WebSockets"),
+    metric(
+        Load,
+        "gateway_websocket_bytes",
+        Gauge,
+        "",
+        &[],
+        "Bytes of messages over 64 KiB that wait, and of turns that WebSockets remember",
+    ),
     metric(Load, "gateway_shed_requests", Counter, "", &[], "Generation requests refused with 503 because the gateway was overloaded"),
     metric(Load, "gateway_stored_response_read_bytes", Gauge, "", &[], "Bytes held to read stored responses: opened copies, readers, and conversations that requests continue"),
     metric(Load, "gateway_stream_event_bytes", Gauge, "", &[], "Bytes of stream events over 64 KiB that wait for their clients"),

@@ -1,0 +1,105 @@
+//! `GET /v1/responses` as a WebSocket: the Responses API for clients that keep one connection for many turns.
+//!
+//! Each turn is a `POST /v1/responses` that the handler answers as if it had come over HTTP, so every check, limit, count and
+//! record is that of any request. A socket adds the framing, the order of its turns and the memory of turns that are not stored.
+
+mod closing;
+mod earlier_turns;
+mod error_event;
+mod handshake;
+mod message_meter;
+mod socket;
+mod turn;
+mod turn_request;
+mod warm_up;
+
+use std::sync::Arc;
+
+use gw_engine::error::{Error, Kind, Result};
+use gw_engine::settings::Role;
+use http::header::AUTHORIZATION;
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue};
+
+pub(crate) use self::handshake::is_complete;
+use self::socket::Socket;
+use crate::admission::Admission;
+use crate::origin::{Origin, Respond};
+use crate::request_record::RequestRecord;
+use crate::response::GatewayReply;
+use crate::sign_in::API_KEY;
+use crate::timed_io::Activity;
+use crate::upload::overloaded;
+
+/// Answers a complete handshake: a 101, after which the connection is a socket.
+///
+/// # Errors
+/// The refusal of the key, or of one more socket.
+pub(crate) fn open(
+    parts: &Parts,
+    record: &mut RequestRecord,
+    admission: &Arc<Admission>,
+    respond: Respond,
+) -> Result<GatewayReply> {
+    let state = Arc::clone(&record.state);
+    let protocols = handshake::protocols(&parts.headers);
+    let values = |name| parts.headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    let own_key = protocols.key.as_deref().map(str::as_bytes);
+    // A cookie is no key here, because browsers send it with the handshakes of foreign pages.
+    let caller = state
+        .engine
+        .identify(values(AUTHORIZATION), values(API_KEY).chain(own_key))
+        .map_err(|error| state.count_bad_key(error, record.client.ip()))?;
+    record.key = Some(Arc::clone(caller.key_name()));
+    if caller.role() == Role::Viewer {
+        let message = "A key of role viewer may not generate: it reads the management API.";
+        return Err(Error::new(Kind::RoleNotAllowed, message));
+    }
+    if state.is_draining() {
+        return Err(overloaded("The gateway is shutting down."));
+    }
+    let place = state.sockets.take_place(caller.key_id())?;
+    let Some(guard) = &record.guard else { return Err(Error::internal()) };
+    let reply = handshake::switch(&parts.headers, &protocols);
+    let origin = Origin {
+        state: Arc::clone(&state),
+        listener: record.listener,
+        client: record.client,
+        // The connection's own deadlines are not those of the turns.
+        activity: Arc::new(Activity::default()),
+        admission: Arc::clone(admission),
+    };
+    let socket = Socket {
+        origin,
+        respond,
+        headers: turn_headers(&parts.headers, protocols.key),
+        key_id: Arc::clone(caller.key_id()),
+        cpu: state.engine.cpu_of(&caller),
+    };
+    guard.leave_takeover(Box::new(move |io, drain| {
+        Box::pin(async move {
+            let _place = place;
+            Box::pin(socket.serve(io, drain)).await;
+        })
+    }));
+    Ok(reply)
+}
+
+/// The headers of every turn: those of the handshake, without the ones of the connection and of its one request.
+fn turn_headers(headers: &HeaderMap, key: Option<String>) -> HeaderMap {
+    let mut kept = HeaderMap::with_capacity(headers.len() + 2);
+    for (name, value) in headers {
+        let is_kept = !handshake::is_of_connection(name) && name.as_str() != "x-gateway-dry-run";
+        if is_kept {
+            kept.append(name.clone(), value.clone());
+        }
+    }
+    if let Some(key) = key.filter(|_| !kept.contains_key(AUTHORIZATION) && !kept.contains_key(API_KEY))
+        && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {key}"))
+    {
+        value.set_sensitive(true);
+        kept.insert(AUTHORIZATION, value);
+    }
+    kept.insert(http::header::CONTENT_TYPE, crate::response::JSON);
+    kept
+}
