@@ -2,8 +2,8 @@
 
 mod aliases;
 mod checks;
-mod shadow;
 mod replicas;
+mod shadow;
 mod targets;
 
 use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Response};

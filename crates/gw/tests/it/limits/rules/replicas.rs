@@ -25,14 +25,14 @@ async fn launch(config: &str) -> (Gateway, TempDir) {
 }
 
 async fn replicas(rules: &str) -> Replicas {
-    let (postgres, redis, upstream) =
-        (Postgres::start(), Redis::start().await, FakeUpstream::start().await);
+    let (postgres, redis, upstream) = (Postgres::start(), Redis::start().await, FakeUpstream::start().await);
     let (store, shared) = (postgres.database(), redis.url());
     let extra = format!(
         "[[keys]]\nname = \"trusted\"\nkey = \"sk-trusted\"\ntrust_attribution = true\n{rules}\
          [store]\nurl = \"{store}\"\n[redis]\nurl = \"{shared}\"\ntimeout_ms = 5000\n"
     );
-    let config = Setup { extra, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
+    let acme = "responses = false".to_owned();
+    let config = Setup { acme, extra, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
     let gateways = vec![launch(&config).await, launch(&config).await];
     Replicas { gateways, upstream, config, _stores: (postgres, redis) }
 }
