@@ -34,7 +34,10 @@ struct RuleHold {
 
 /// A request that is counted in requests per minute, and is taken back when this is dropped.
 #[derive(Debug, Default)]
-struct CountedRates(Option<Box<(Limiter, String, Vec<Arc<Subject>>)>>);
+struct CountedRates(Option<Box<RateCount>>);
+
+/// The limiter, the id of the permit, and the rules that count it.
+type RateCount = (Limiter, String, Vec<Arc<Subject>>);
 
 impl CountedRates {
     fn keep(&mut self) {
