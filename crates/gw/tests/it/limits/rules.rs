@@ -240,7 +240,8 @@ async fn a_rolling_period_of_minutes_is_learnt_from_the_ledger_to_the_step() {
     for _ in 0..2 {
         gateway.client().with_key(KEY).post_json(CHAT, &ask()).await.ok();
     }
-    gateway.client().with_key(KEY).post_json(CHAT, &chat("acme/fast")).await.ok();
+    let fast = with(ask(), json!({"model": "acme/fast"}));
+    gateway.client().with_key(KEY).post_json(CHAT, &fast).await.ok();
     let _ = gateway.stop();
     let gateway = start().await;
     let refused = gateway.client().with_key(KEY).post_json(CHAT, &ask()).await;
