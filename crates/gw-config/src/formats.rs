@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 
 use gw_server::client_address::AddressRange;
-use gw_store::RollingDays;
+use gw_store::Period;
 use gw_wire::reach::{Reach, reach};
 
 use super::schema::TextFormat;
@@ -42,6 +42,10 @@ pub(super) static PATTERN: TextFormat =
     TextFormat { shape: "a model's id, bare name or alias, or the beginning of ids and '*'", check: pattern };
 pub(super) static ROLLING_PERIOD: TextFormat =
     TextFormat { shape: "1 to 366 days, such as \"30d\"", check: rolling_period };
+pub(super) static ROLLING_WINDOW: TextFormat = TextFormat {
+    shape: "10 seconds to 366 days, such as \"90s\", \"15m\", \"6h\" or \"30d\"",
+    check: rolling_window,
+};
 pub(super) static LABEL: TextFormat = TextFormat { shape: "1 to 128 characters", check: label };
 pub(super) static LINE: TextFormat =
     TextFormat { shape: "1 to 256 characters without control characters", check: line };
@@ -289,7 +293,13 @@ fn pattern(text: &str) -> CheckResult {
 }
 
 fn rolling_period(text: &str) -> Result<(), &'static str> {
-    RollingDays::parse(text).map(|_| ()).ok_or("is not a number of days from 1 to 366, such as \"30d\"")
+    Period::parse(text).map(|_| ()).ok_or("is not a number of days from 1 to 366, such as \"30d\"")
+}
+
+fn rolling_window(text: &str) -> Result<(), &'static str> {
+    Period::parse_any(text).map(|_| ()).ok_or(
+        "is not a time from 10 s to 366 days of up to four digits and 's', 'm', 'h' or 'd', such as \"90s\"",
+    )
 }
 
 fn label(text: &str) -> CheckResult {

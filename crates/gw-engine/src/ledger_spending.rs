@@ -1,5 +1,6 @@
 //! Answers the budgets' question to the ledger: the amount spent in a period.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +10,7 @@ use gw_limits::{
 };
 use gw_store::Store;
 use gw_store::journal::Journal;
-use gw_store::ledger::{Filter, GroupBy, Spender, Spent};
+use gw_store::ledger::{Cursor, Filter, GroupBy, Spender, Spent};
 use gw_wire::attribution::Dimension;
 
 use crate::auth::matches;
@@ -96,6 +97,18 @@ async fn rule_spending(
             counted_requests.push(CountedRequest { id: id.clone(), cost_femtos, begun });
         }
     }
+    if let Some(step) = time.step.filter(|step| *step < HOUR) {
+        // The sums of the ledger are hourly.
+        let steps = exact_steps(store, &counter, (time.from, None), step).await?;
+        let before_femtos = match before {
+            Some((from, until)) => {
+                let steps = exact_steps(store, &counter, (from, Some(until)), step).await?;
+                steps.iter().fold(0, |sum: i128, (_, femtos)| sum.saturating_add(*femtos))
+            }
+            None => 0,
+        };
+        return Ok(Spending { steps, before_femtos, counted_requests });
+    }
     let now = i64::try_from(unix_seconds()).unwrap_or(i64::MAX);
     let mut steps = Vec::new();
     let mut begin = time.from;
@@ -114,6 +127,49 @@ async fn rule_spending(
         None => 0,
     };
     Ok(Spending { steps, before_femtos, counted_requests })
+}
+
+/// Seconds of an hour.
+const HOUR: i64 = 3_600;
+/// Rows of a page of the request log.
+const PAGE_ROWS: u32 = 1_000;
+/// The most pages that are read for a short window.
+const MAX_PAGES: usize = 200;
+
+/// The cost of the requests of a counter in a time, by the steps in which they began.
+async fn exact_steps(
+    store: &Store,
+    counter: &CounterId,
+    (from, until): (i64, Option<i64>),
+    step: i64,
+) -> Result<Vec<(i64, i128)>, LedgerUnavailable> {
+    let keys = key_ids(store, counter).await?;
+    let time = Filter {
+        since: Some(from.saturating_mul(1000)),
+        until: until.map(|until| until.saturating_mul(1000)),
+        ..Filter::default()
+    };
+    let mut steps: BTreeMap<i64, i128> = BTreeMap::new();
+    for filter in filters(store, counter, &time).await? {
+        let mut after = None;
+        for page in 0.. {
+            if page == MAX_PAGES {
+                tracing::warn!("the budget of a rule cannot be looked up: its window has too many requests");
+                return Err(LedgerUnavailable);
+            }
+            let rows = store.requests(&filter, after.as_ref(), PAGE_ROWS).await;
+            let rows = rows.map_err(|error| unavailable(&error))?;
+            for row in rows.iter().filter(|row| keys.as_ref().is_none_or(|keys| keys.contains(&row.key_id))) {
+                let at = row.at.div_euclid(1000);
+                let sum = steps.entry(at - at.rem_euclid(step)).or_default();
+                *sum = sum.saturating_add(row.cost);
+            }
+            let is_full = rows.len() == PAGE_ROWS as usize;
+            let Some(last) = rows.last().filter(|_| is_full) else { break };
+            after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
+        }
+    }
+    Ok(steps.into_iter().collect())
 }
 
 /// The cost of the requests of a counter in a time.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use gw_store::{CountedTime, Period, ROLLING_STEPS};
+use gw_store::{CountedTime, Period};
 use parking_lot::Mutex;
 
 use crate::{
@@ -22,7 +22,7 @@ const SCRIPT_EPOCH: i64 = 1_735_689_600;
 /// Every kind of period that ends.
 pub(crate) fn ending() -> impl Iterator<Item = Period> {
     let calendar = Period::ALL.into_iter().filter(|period| *period != Period::Total);
-    calendar.chain(["1d", "30d"].into_iter().filter_map(Period::parse))
+    calendar.chain(["1d", "30d", "10s", "25s", "90s", "1h"].into_iter().filter_map(Period::parse_any))
 }
 
 /// A clock that stands still until it is set. The monotonic time and the calendar are set apart.
@@ -114,8 +114,7 @@ impl SpendingLedger for TestLedger {
             self.rows.lock().iter().filter(|(at, _)| is_before(at)).map(|(_, femtos)| femtos).sum();
         let mut steps = BTreeMap::new();
         for (at, femtos) in self.rows.lock().iter().filter(|(at, _)| (from..until).contains(at)) {
-            let last = ROLLING_STEPS + 1;
-            let begin = step.map_or(from, |step| from + step * ((at - from) / step).min(last));
+            let begin = step.map_or(from, |step| from + step * ((at - from) / step));
             *steps.entry(begin).or_default() += femtos;
         }
         Box::pin(async move {

@@ -28,5 +28,5 @@ mod testing;
 pub use db::{Error, Result, Store};
 pub use keys::{NewKey, Role, StoredKey, Team};
 pub use limits::{
-    Budget, CountedTime, Limits, OnBudget, Period, PeriodLength, ROLLING_STEPS, RollingDays, UnpricedPolicy,
+    Budget, CountedTime, Limits, OnBudget, Period, PeriodLength, ROLLING_STEPS, RollingWindow, UnpricedPolicy,
 };

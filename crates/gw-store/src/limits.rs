@@ -123,54 +123,120 @@ pub enum PeriodLength {
     Months(i8),
     /// All time.
     Endless,
-    /// The last days before now.
-    Rolling(RollingDays),
+    /// The last time before now.
+    Rolling(RollingWindow),
 }
 
-/// The steps in which a rolling period moves on in its own length. A step of N days is N hours, so that the hourly sums of the
-/// ledger add up to the spending.
+/// The steps in which a rolling period of days moves on in its own length. A step of N days is N hours, so that the hourly sums of
+/// the ledger add up to the spending.
 pub const ROLLING_STEPS: i64 = 24;
 
-/// The days of a rolling period: 1 to 366.
+/// The window of a rolling period: 10 s to 366 days.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RollingDays(u16);
+pub struct RollingWindow {
+    count: u16,
+    unit: WindowUnit,
+}
 
-impl RollingDays {
-    /// The most.
-    const MAX: u16 = 366;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WindowUnit {
+    Seconds,
+    Minutes,
+    Hours,
+    Days,
+}
 
-    /// The days of a name such as `30d`.
+impl WindowUnit {
+    const ALL: [Self; 4] = [Self::Seconds, Self::Minutes, Self::Hours, Self::Days];
+
+    fn seconds(self) -> i64 {
+        match self {
+            Self::Seconds => 1,
+            Self::Minutes => 60,
+            Self::Hours => 3_600,
+            Self::Days => DAY,
+        }
+    }
+
+    fn names(self) -> &'static [[u8; 5]] {
+        match self {
+            Self::Seconds => &SECONDS,
+            Self::Minutes => &MINUTES,
+            Self::Hours => &HOURS,
+            Self::Days => &DAYS,
+        }
+    }
+}
+
+impl RollingWindow {
+    /// The seconds of the shortest and of the longest window.
+    const BOUNDS: (i64, i64) = (10, 366 * DAY);
+
+    /// The window of a name such as `30d` or `90s`. The number has at most four digits.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        let days = name.strip_suffix('d')?.parse().ok().filter(|days| (1..=Self::MAX).contains(days))?;
+        let (count, unit) = name.split_at_checked(name.len().checked_sub(1)?)?;
+        let unit =
+            WindowUnit::ALL.into_iter().zip(["s", "m", "h", "d"]).find(|(_, letter)| *letter == unit)?.0;
+        let window = Self { count: count.parse().ok()?, unit };
+        let (least, most) = Self::BOUNDS;
         // Not `030d` and not `+30d`: a period has one name.
-        Some(Self(days)).filter(|days| days.name() == name)
+        Some(window).filter(|window| (least..=most).contains(&window.seconds()) && window.name() == name)
     }
 
     /// The name, such as `30d`.
     #[must_use]
     pub fn name(self) -> &'static str {
-        let name = ROLLING_NAMES.get(usize::from(self.0)).map(<[u8; 4]>::as_slice);
+        let name = self.unit.names().get(usize::from(self.count)).map(<[u8; 5]>::as_slice);
         name.and_then(|name| str::from_utf8(name).ok()).unwrap_or_default().trim_start()
+    }
+
+    fn is_of_days(self) -> bool {
+        self.unit == WindowUnit::Days
+    }
+
+    fn seconds(self) -> i64 {
+        i64::from(self.count) * self.unit.seconds()
+    }
+
+    /// The seconds of a step. A short window has steps of a second.
+    fn step(self) -> i64 {
+        (self.seconds() / ROLLING_STEPS).max(1)
+    }
+
+    /// Start and end of the window around a moment. It is at least as long as its name says, in whole steps, and one step more.
+    fn around(self, now: Timestamp) -> (i64, i64) {
+        let (length, step) = (self.seconds(), self.step());
+        let whole = (length + step - 1) / step * step;
+        let end = (now.as_second().div_euclid(step) + 1) * step;
+        (end - whole - step, end)
     }
 }
 
-/// The names of the rolling periods by their days, with blanks before them.
-static ROLLING_NAMES: [[u8; 4]; RollingDays::MAX as usize + 1] = {
-    let mut names = [*b"   d"; RollingDays::MAX as usize + 1];
-    let (mut left, mut days): (&mut [[u8; 4]], u16) = (&mut names, 0);
-    while let [[hundreds, tens, ones, _], rest @ ..] = left {
-        *ones = b'0' + (days % 10) as u8;
-        if days >= 10 {
-            *tens = b'0' + (days / 10 % 10) as u8;
+/// The names of a unit's windows by their number, with blanks before them.
+const fn names<const N: usize>(unit: u8) -> [[u8; 5]; N] {
+    let mut names = [[b' ', b' ', b' ', b' ', unit]; N];
+    let (mut left, mut count): (&mut [[u8; 5]], u16) = (&mut names, 0);
+    while let [[thousands, hundreds, tens, ones, _], rest @ ..] = left {
+        *ones = b'0' + (count % 10) as u8;
+        if count >= 10 {
+            *tens = b'0' + (count / 10 % 10) as u8;
         }
-        if days >= 100 {
-            *hundreds = b'0' + (days / 100) as u8;
+        if count >= 100 {
+            *hundreds = b'0' + (count / 100 % 10) as u8;
         }
-        (left, days) = (rest, days + 1);
+        if count >= 1_000 {
+            *thousands = b'0' + (count / 1_000) as u8;
+        }
+        (left, count) = (rest, count + 1);
     }
     names
-};
+}
+
+static SECONDS: [[u8; 5]; 10_000] = names(b's');
+static MINUTES: [[u8; 5]; 10_000] = names(b'm');
+static HOURS: [[u8; 5]; 8_785] = names(b'h');
+static DAYS: [[u8; 5]; 367] = names(b'd');
 
 /// The table of periods: each row has a name and a length. The enum, its names, its bounds, the scripts of Redis and the values of
 /// the configuration are made from it.
@@ -180,8 +246,8 @@ macro_rules! periods {
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub enum Period {
             $($(#[$note])* $period,)+
-            /// The last days before now. The spending of a moment leaves when it is this old, and at most a step later.
-            Rolling(RollingDays),
+            /// The last time before now. The spending of a moment leaves when it is this old, and at most two steps later.
+            Rolling(RollingWindow),
         }
 
         impl Period {
@@ -196,7 +262,7 @@ macro_rules! periods {
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$period => $name,)+
-                    Self::Rolling(days) => days.name(),
+                    Self::Rolling(window) => window.name(),
                 }
             }
 
@@ -205,7 +271,7 @@ macro_rules! periods {
             pub const fn length(self) -> PeriodLength {
                 match self {
                     $(Self::$period => $length,)+
-                    Self::Rolling(days) => PeriodLength::Rolling(days),
+                    Self::Rolling(window) => PeriodLength::Rolling(window),
                 }
             }
         }
@@ -227,11 +293,20 @@ periods! {
 }
 
 impl Period {
-    /// The reverse of [`Period::as_str`].
+    /// The period of a key or a team: the reverse of [`Period::as_str`], without windows shorter than a day.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
+        Self::parse_any(text).filter(|period| match period {
+            Self::Rolling(window) => window.is_of_days(),
+            _ => true,
+        })
+    }
+
+    /// The reverse of [`Period::as_str`]. Only rules have windows that are not of days: the sums of the ledger by key are hourly.
+    #[must_use]
+    pub fn parse_any(text: &str) -> Option<Self> {
         let calendar = Self::ALL.into_iter().find(|period| period.as_str() == text);
-        calendar.or_else(|| RollingDays::parse(text).map(Self::Rolling))
+        calendar.or_else(|| RollingWindow::parse(text).map(Self::Rolling))
     }
 
     /// Start and end of the period that contains this moment, in unix seconds. A moment outside the calendar counts as the
@@ -243,7 +318,7 @@ impl Period {
             PeriodLength::Endless => None,
             PeriodLength::Days { count, first } => Some(days_around(now, count, first)),
             PeriodLength::Months(count) => months_around(now, count),
-            PeriodLength::Rolling(days) => Some(window_around(now, i64::from(days.0) * DAY)),
+            PeriodLength::Rolling(window) => Some(window.around(now)),
         };
         bounds.unwrap_or((i64::MIN, i64::MAX))
     }
@@ -266,7 +341,7 @@ impl Period {
     #[must_use]
     pub fn step(self) -> Option<i64> {
         match self {
-            Self::Rolling(days) => Some(i64::from(days.0) * DAY / ROLLING_STEPS),
+            Self::Rolling(window) => Some(window.step()),
             _ => None,
         }
     }
@@ -287,12 +362,6 @@ fn days_around(now: Timestamp, count: i64, first: i64) -> (i64, i64) {
     let day = now.as_second().div_euclid(DAY);
     let start = day - (day - first).rem_euclid(count);
     (start * DAY, (start + count) * DAY)
-}
-
-fn window_around(now: Timestamp, length: i64) -> (i64, i64) {
-    let step = length / ROLLING_STEPS;
-    let end = (now.as_second().div_euclid(step) + 1) * step;
-    (end - length - step, end)
 }
 
 fn months_around(now: Timestamp, count: i8) -> Option<(i64, i64)> {
@@ -359,6 +428,29 @@ mod tests {
         for days in 1..=366 {
             let name = format!("{days}d");
             assert_eq!(Period::parse(&name).map(Period::as_str), Some(name.as_str()));
+        }
+    }
+
+    #[test]
+    fn a_short_window_leaves_at_most_a_tenth_late() {
+        for name in ["10s", "11s", "25s", "47s", "49s", "90s", "1m", "9999s", "45m", "1h", "36h", "8784h"] {
+            assert_eq!(Period::parse(name), None, "a key has no window of {name}");
+            let period = Period::parse_any(name).unwrap();
+            assert_eq!(period.as_str(), name);
+            let Period::Rolling(window) = period else { panic!("{name}") };
+            let (length, step) = (window.seconds(), period.step().unwrap());
+            for at in (NOW - 3 * step..NOW).step_by((step / 7).max(1) as usize) {
+                let (start, end) = period.around(at);
+                // Spending of the moment `start` leaves at `end`.
+                assert!(end - start - length <= length / 10 + step, "{name} at {at}");
+                assert!(start <= at - length && at < end && end - at <= step, "{name} at {at}");
+                // What was spent in the first step of the window is at most so old.
+                assert!(at - start <= length + length / 10, "{name} at {at}: {start}");
+                assert_eq!(period.around(end), (start + step, end + step), "{name} at {at}");
+            }
+        }
+        for name in ["9s", "0m", "8785h", "010s", "10S", "10", "s", "1.5h", "99999s", "10 s", "ü"] {
+            assert_eq!(Period::parse_any(name), None, "{name}");
         }
     }
 

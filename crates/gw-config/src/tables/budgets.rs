@@ -3,11 +3,11 @@
 use gw_engine::settings::{Budget, Limits, OnLimit, Period, RuleMode, RuleSettings, Threshold};
 
 use super::super::binding::{Change, Form, field, filled, quoted, words};
-use super::super::formats::{ALIAS, LABEL, ON_LIMIT, ROLLING_PERIOD, SPLIT, WORD};
+use super::super::formats::{ALIAS, LABEL, ON_LIMIT, ROLLING_WINDOW, SPLIT, WORD};
 use super::super::schema::{Kind, Section, key, required_setting, setting, setting_or, words_of};
 use super::super::tree::{Checked, Node};
 use super::aliases::TARGET_NAMES;
-use super::keys::{PERIOD, PERIODS, RPM, TPM, UNPRICED};
+use super::keys::{PERIODS, RPM, TPM, UNPRICED};
 
 const LABELS: Kind = Kind::Either(&Kind::Text(&LABEL), &Kind::List { of: &Kind::Text(&LABEL), min: 1 });
 const WORDS: Kind = Kind::Either(&Kind::Text(&WORD), &Kind::List { of: &Kind::Text(&WORD), min: 1 });
@@ -48,9 +48,12 @@ pub(super) static BUDGET: Section = Section {
         ),
         setting(
             "period",
-            Kind::ChoiceOr(&PERIODS, &ROLLING_PERIOD),
+            Kind::ChoiceOr(&PERIODS, &ROLLING_WINDOW),
             &Change {
-                form: PERIOD,
+                form: Form {
+                    read: |value| Period::parse_any(value.text()?),
+                    write: |period| quoted(period.as_str()),
+                },
                 apply: |limits: &mut Limits, period| {
                     if let Some(budget) = &mut limits.budget {
                         budget.period = period;
@@ -58,7 +61,8 @@ pub(super) static BUDGET: Section = Section {
                 },
                 default: |_| Some(Period::default()),
             },
-            "The period of the budget, as `budget_period` of a key.",
+            "The period of the budget, as `budget_period` of a key, or the last seconds, minutes, hours or days before now: an amount \
+             counts for at least this time, and at most for a tenth of it more.",
         ),
         RPM,
         TPM,

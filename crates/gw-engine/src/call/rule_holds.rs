@@ -34,21 +34,12 @@ struct RuleHold {
 
 /// A request that is counted in requests per minute, and is taken back when this is dropped.
 #[derive(Debug, Default)]
-struct CountedRates(Option<Box<CountedRequest>>);
+struct CountedRates(Option<Box<RateCount>>);
 
-/// A request that was counted under an id in these counters.
-#[derive(Debug)]
-struct CountedRequest {
-    limiter: Limiter,
-    id: String,
-    subjects: Vec<Arc<Subject>>,
-}
+/// The limiter, the id of the permit, and the rules that count it.
+type RateCount = (Limiter, String, Vec<Arc<Subject>>);
 
 impl CountedRates {
-    fn of(limiter: &Limiter, id: &str, subjects: Vec<Arc<Subject>>) -> Self {
-        Self(Some(Box::new(CountedRequest { limiter: limiter.clone(), id: id.to_owned(), subjects })))
-    }
-
     fn keep(&mut self) {
         self.0 = None;
     }
@@ -57,7 +48,7 @@ impl CountedRates {
 impl Drop for CountedRates {
     fn drop(&mut self) {
         if let Some(counted) = self.0.take() {
-            let CountedRequest { limiter, id, subjects } = *counted;
+            let (limiter, id, subjects) = *counted;
             limiter.take_back(&id, &subjects);
         }
     }
@@ -181,7 +172,7 @@ async fn enforced(
     let rated = at.rated();
     if !is_further && !rated.is_empty() {
         hold.permit = at.admit(limiter, id).await?;
-        hold.counted = CountedRates::of(limiter, id, rated);
+        hold.counted = CountedRates(Some(Box::new((limiter.clone(), id.to_owned(), rated))));
     }
     Ok(hold)
 }
@@ -197,7 +188,7 @@ async fn shadowed(limiter: &Limiter, id: &str, subject: &Arc<Subject>, need: Nee
     let mut hold = RuleHold::of(reservation);
     let Ok(permit) = limiter.admit_rates(id, &subjects).await else { return (hold, true) };
     hold.permit = permit;
-    hold.counted = CountedRates::of(limiter, id, subjects.into());
+    hold.counted = CountedRates(Some(Box::new((limiter.clone(), id.to_owned(), subjects.into()))));
     (hold, false)
 }
 

@@ -192,14 +192,18 @@ local function months_around(day, count)
   end
 end
 
+-- The seconds of the units of rolling periods.
+local UNITS = { s = 1, m = 60, h = 3600, d = DAY }
+
 -- The begin and the end of the period around a moment in unix seconds. A period without a length begins at 0 and has no end. A rolling
 -- period, such as `30d`, ends with its step, and the length of the step is the third value.
 local function period_around(period, moment)
-  local days = tonumber(string.match(period, '^(%d+)d$'))
-  if days then
-    local step = days * DAY / ROLLING_STEPS
+  local count, unit = string.match(period, '^(%d+)([smhd])$')
+  if count then
+    local length = tonumber(count) * UNITS[unit]
+    local step = math.max(1, math.floor(length / ROLLING_STEPS))
     local stop = (math.floor(moment / step) + 1) * step
-    return stop - days * DAY - step, stop, step
+    return stop - math.ceil(length / step) * step - step, stop, step
   end
   local length = PERIODS[period]
   if not length then return 0, nil end
@@ -239,7 +243,7 @@ end
 -- Moves a rolling period on from an earlier start: the spending of the steps before the new start leaves. Returns false if the
 -- state has spending from after its end: the clock went back, and only the ledger knows when that was spent.
 local function move_on(subject, money, start)
-  local old_stop = start + (ROLLING_STEPS + 1) * money.step
+  local old_stop = money.stop - money.start + start
   for _, step in ipairs(read_steps(subject.state)) do
     if step.begin >= old_stop then return false end
   end

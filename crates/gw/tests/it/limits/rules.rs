@@ -9,7 +9,7 @@ mod targets;
 use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Response};
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, BINARY, Setup, World, assert_error, chat, with};
+use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, chat, with};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -223,4 +223,31 @@ async fn an_unknown_price_is_refused_by_a_rule_and_by_a_key_without_a_budget() {
         assert!(refused.message().contains("acme/unpriced"), "{}", refused.message());
     }
     assert_eq!(world.upstream.hits(), 0);
+}
+
+#[tokio::test]
+async fn a_rolling_period_of_minutes_is_learnt_from_the_ledger_to_the_step() {
+    let rules = "[[budgets]]\nname = \"quick\"\nmatch = { model = \"acme/*\" }\nsplit_by = \"model\"\nbudget_usd = 0.00005\nperiod = \"15m\"\n";
+    let data = tempfile::tempdir().expect("a directory");
+    let upstream = FakeUpstream::start().await;
+    let setup = Setup { extra: rules.to_owned(), ..Setup::default() };
+    let config = setup.config(&upstream.base_url(), &upstream.base_url());
+    let start = || {
+        let launch = Launch::new(BINARY).file("gateway.toml", &config);
+        launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy()).start()
+    };
+    let gateway = start().await;
+    for _ in 0..2 {
+        gateway.client().with_key(KEY).post_json(CHAT, &ask()).await.ok();
+    }
+    let fast = with(ask(), json!({"model": "acme/fast"}));
+    gateway.client().with_key(KEY).post_json(CHAT, &fast).await.ok();
+    let _ = gateway.stop();
+    let gateway = start().await;
+    let refused = gateway.client().with_key(KEY).post_json(CHAT, &ask()).await;
+    assert_refused("after a restart", &refused, "insufficient_quota", "quick");
+    assert!(refused.message().contains("0.00004 USD"), "{}", refused.message());
+    let admin = gateway.client().with_key(ADMIN);
+    let list = admin.get("/admin/v1/budgets").await.ok().json();
+    assert_eq!(list["data"][0]["period"], "15m");
 }

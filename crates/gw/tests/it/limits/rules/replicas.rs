@@ -31,7 +31,8 @@ async fn replicas(rules: &str) -> Replicas {
         "[[keys]]\nname = \"trusted\"\nkey = \"sk-trusted\"\ntrust_attribution = true\n{rules}\
          [store]\nurl = \"{store}\"\n[redis]\nurl = \"{shared}\"\ntimeout_ms = 5000\n"
     );
-    let config = Setup { extra, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
+    let acme = "responses = false".to_owned();
+    let config = Setup { acme, extra, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
     let gateways = vec![launch(&config).await, launch(&config).await];
     Replicas { gateways, upstream, config, _stores: (postgres, redis) }
 }
