@@ -67,7 +67,11 @@ impl OpenRouterImport {
             "provider" => self.preferences(key, node),
             "transforms" => self.sent(key, node, "transforms"),
             "plugins" => self.sent(key, node, "plugins"),
-            "preset" => self.sent(key, node, "preset"),
+            "preset" => {
+                let note =
+                    "this member names an alias of the gateway; write the preset's settings into an alias";
+                self.report.ignored(key, node, note);
+            }
             "slug" => self.report.exact(key, node, "the name of the alias"),
             "config" if matches!(node.data, Data::Map(_)) => {}
             _ => {
@@ -173,6 +177,8 @@ impl OpenRouterImport {
             self.models.first().map(|model| strategy_variant(model).map_or(model.as_str(), |(base, _)| base));
         let name =
             slug.filter(|slug| !slug.contains(char::is_whitespace)).or_else(|| first.map(str::to_owned));
+        // `@preset/NAME` in a request is the alias NAME.
+        let name = name.map(|name| name.strip_prefix("@preset/").map(str::to_owned).unwrap_or(name));
         match name {
             Some(name) if !ids.is_empty() => self.draft.aliases.push((name, ids)),
             _ => self.draft.discover(&provider),

@@ -1,8 +1,7 @@
 //! The answer to `generate: false`: the events of a response without output. No upstream is called.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
 use bytes::Bytes;
+use gw_wire::calendar;
 use gw_wire::dialects::EncoderOpening;
 use gw_wire::dialects::responses::{EarlierItems, ResponsesContext, translate_with};
 use gw_wire::json::View;
@@ -14,7 +13,7 @@ use uuid::Uuid;
 pub(super) fn events(body: &Bytes) -> (String, [String; 2]) {
     let text = std::str::from_utf8(body).unwrap_or("{}");
     let [model] = View::new(text).pick(["model"]);
-    let created = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let created = calendar::since_1970().as_secs();
     let opening = EncoderOpening {
         id: format!("resp_{}", Uuid::now_v7().simple()),
         created,
