@@ -18,8 +18,10 @@ use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use crate::discard::MAX_DISCARDED_BYTES;
 
-/// The longest time for the client of a refused request to finish sending and to read the answer.
+/// The longest pause of the client of a refused request, which still sends or reads the answer.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
+/// The longest time for a client that does not pause. Where the machine is busy, megabytes take longer than a pause.
+const MAX_LINGER: Duration = Duration::from_secs(10);
 /// The time between two sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(5);
 /// The most sockets of one sweep, so that the cost of a sweep is bounded.
@@ -41,7 +43,10 @@ pub(crate) type ConnectionPermits = (OwnedSemaphorePermit, TaskTrackerToken);
 #[derive(Debug)]
 struct LingeringSocket {
     socket: TcpStream,
+    /// The end of the pause that began with the last bytes.
     until: Instant,
+    /// The end, whatever the client sends.
+    end: Instant,
     discarded_bytes: usize,
     _permits: ConnectionPermits,
 }
@@ -56,8 +61,9 @@ pub(crate) struct Lingering {
 impl Lingering {
     /// Adds a connection whose answer is written and whose sending half is shut.
     pub(crate) fn add(&self, socket: TcpStream, permits: ConnectionPermits) {
-        let mut refused =
-            LingeringSocket { socket, until: Instant::now() + LINGER, discarded_bytes: 0, _permits: permits };
+        let now = Instant::now();
+        let (until, end) = (now + LINGER, now + MAX_LINGER);
+        let mut refused = LingeringSocket { socket, until, end, discarded_bytes: 0, _permits: permits };
         // The first look happens at once, because it opens the TCP window for a client that still sends.
         if refused.is_open() {
             self.sockets.lock().push_back(refused);
@@ -91,15 +97,19 @@ impl Lingering {
 impl LingeringSocket {
     /// Discards the bytes that arrived. Returns false when the client has closed or its time is over.
     fn is_open(&mut self) -> bool {
+        let now = Instant::now();
         for _ in 0..MAX_CALLS_PER_SWEEP {
             match discard(&self.socket) {
                 Ok(0) => return false,
-                Ok(bytes) => self.discarded_bytes += bytes,
+                Ok(bytes) => {
+                    self.discarded_bytes += bytes;
+                    self.until = now + LINGER;
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(_) => return false,
             }
         }
-        self.discarded_bytes < MAX_DISCARDED_BYTES && Instant::now() < self.until
+        self.discarded_bytes < MAX_DISCARDED_BYTES && now < self.until.min(self.end)
     }
 }
 
