@@ -139,7 +139,7 @@ features = ["streaming"]
     await signIn(page, origin);
     const keys = (await call(origin, "/admin/v1/keys?limit=1000")).body.data.filter((key) => CORPUS.includes(key.name));
     assert.equal(keys.length, CORPUS.length);
-    const tabs = ["", "?by=key", "requests", "models", "playground", "clients", "me", "keys", "keys?tab=teams", "providers", "guards", "guards?tab=sessions", "cache", "configuration", "configuration?tab=history", "audit"];
+    const tabs = ["", "?by=key", "requests", "models", "playground", "clients", "me", "keys", "keys?tab=teams", "providers", "guards", "guards?tab=sessions", "budgets", "budgets?tab=alerts", "configuration?tab=budgets", "cache", "configuration", "configuration?tab=history", "audit"];
     const places = [...tabs, ...ids.flat().map((id) => `requests/${id}`), ...keys.slice(0, 3).map((key) => `keys/${key.id}`)];
     for (const place of places) {
       await page.goto(`${origin}/ui/${place}`);

@@ -26,6 +26,12 @@ role = "viewer"
 name = "holder"
 key = "${KEYS.holder}"
 log_payloads = true
+[[alerts]]
+name = "nobody"
+on = ["budget:1"]
+format = "slack"
+url = "http://127.0.0.1:9/hook"
+allow_private_network = true
 `;
 const SCREENS = [
   "Overview",
@@ -37,6 +43,7 @@ const SCREENS = [
   "My key",
   "Keys and teams",
   "Providers and routing",
+  "Budgets and alerts",
   "Guards and sessions",
   "Cache",
   "Configuration",
@@ -252,6 +259,26 @@ describe("the console", () => {
     await page.getByText("is undone").waitFor();
     const { value } = await (await call(KEYS.admin, "/admin/v1/config/aliases/quick")).json();
     assert.deepEqual(value, { targets: ["demo/chat"] });
+    await close();
+  });
+
+  it("adds a rule, shows what it counts, and sends the test of an alert", async () => {
+    const { page, close } = await open(KEYS.admin);
+    await goTo(page, "Budgets and alerts");
+    await page.getByRole("link", { name: "Add a rule" }).click();
+    await page.getByLabel("Name").fill("holders");
+    await page.getByLabel("Members").fill('{ "match": { "key": "holder" }, "budget_usd": 50, "rpm": 1000 }');
+    await page.getByRole("button", { name: "Save" }).click();
+    await page.getByText(/^holders/).first().waitFor();
+    await logged(await chat("Count me in a rule."));
+    await goTo(page, "Budgets and alerts");
+    await page.getByRole("heading", { name: "Rule holders" }).waitFor();
+    const row = page.getByRole("table", { name: "Counters of holders" }).getByRole("row", { name: /all requests of the rule/ });
+    await row.getByText(/of \$50/).waitFor();
+    await row.getByText(/Requests a minute: \d+ of 1,000/).waitFor();
+    await page.getByRole("tab", { name: "Alerts" }).click();
+    await page.getByRole("button", { name: "Send a test of nobody" }).click();
+    await page.getByRole("alert").getByText(/The receiver did not take the test/).waitFor();
     await close();
   });
 
