@@ -24,6 +24,7 @@ mod native_policy;
 mod reservations;
 mod responses;
 mod sdk_names;
+mod socket_rules;
 mod sockets;
 mod stored;
 mod stored_bounds;
