@@ -102,7 +102,7 @@ impl ComparedDay<'_> {
         }
         let mut causes = Causes { left: difference, found: Vec::new() };
         self.add_tools(bill, &mut causes);
-        if self.own.requests == 0 || (bill.cost() == Money::ZERO && bill.all_tokens().is_none()) {
+        if self.own == OwnDay::default() || (bill.cost() == Money::ZERO && bill.all_tokens().is_none()) {
             self.add_one_sided(bill, &mut causes);
         } else {
             self.add_tokens(bill, &mut causes);
@@ -139,7 +139,7 @@ impl ComparedDay<'_> {
         if let Some(hours) = self.shifted_hours {
             return causes.add(CauseKind::TimeZone, left, || shifted(hours));
         }
-        if self.own.requests == 0 {
+        if self.own == OwnDay::default() {
             let requests = bill.requests.map(|count| format!(" {count}")).unwrap_or_default();
             causes.add(CauseKind::MissingHere, left, || {
                 format!("the ledger has no request of this model, the provider has{requests}")

@@ -56,7 +56,8 @@ impl OwnBill {
                     cost: Money::from_femtos(sums.cost),
                     requests: sums.requests.saturating_sub(sums.cache_hits),
                     unpriced: sums.unpriced,
-                    tokens: (sums.cache_hits == 0).then_some(tokens),
+                    // A call that failed, or was left for a fallback, has a cost and no tokens.
+                    tokens: (sums.cache_hits == 0 && sums.requests > 0).then_some(tokens),
                 };
                 days.insert((day, model), OwnSums { day: own, has_hits: sums.cache_hits > 0 });
             }
@@ -102,7 +103,8 @@ impl OwnBill {
                 let has_hits = sums(*day).is_some_and(|sums| sums.has_hits);
                 // Rows that are purged leave their sums.
                 if logged.requests >= compared.own.requests || has_hits {
-                    compared.own.tokens = (logged.requests >= compared.own.requests).then_some(logged.tokens);
+                    let is_whole = logged.requests > 0 && logged.requests >= compared.own.requests;
+                    compared.own.tokens = is_whole.then_some(logged.tokens);
                 }
             }
         }

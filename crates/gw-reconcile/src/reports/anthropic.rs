@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::super::args::{DayRange, date};
 use super::super::bill::{Bill, BilledTokens};
 use super::super::fetch::{ReportError, ReportServer};
-use super::page::{Page, add_token_cost, amount, day, is_usd, is_usual, parse};
+use super::page::{Page, add_token_cost, amount, day, is_usd, is_usual, or_default, parse};
 
 const COSTS: &str = "/v1/organizations/cost_report";
 const USAGE: &str = "/v1/organizations/usage_report/messages";
@@ -41,13 +41,13 @@ struct AnthropicUsageBucket {
 
 #[derive(Deserialize)]
 struct AnthropicUsageResult {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     uncached_input_tokens: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     cache_creation: CacheCreation,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     cache_read_input_tokens: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     output_tokens: u64,
     model: Option<String>,
     service_tier: Option<String>,
@@ -55,9 +55,9 @@ struct AnthropicUsageResult {
 
 #[derive(Default, Deserialize)]
 struct CacheCreation {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     ephemeral_1h_input_tokens: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     ephemeral_5m_input_tokens: u64,
 }
 

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::super::args::{DAY_SECONDS, DayRange};
 use super::super::bill::{Bill, BilledTokens};
 use super::super::fetch::{ReportError, ReportServer};
-use super::page::{Page, add_token_cost, amount, is_usd, is_usual, parse};
+use super::page::{Page, add_token_cost, amount, is_usd, is_usual, or_default, parse};
 
 const COSTS: &str = "/organization/costs";
 const USAGE: &str = "/organization/usage/completions";
@@ -44,13 +44,13 @@ struct OpenAiUsageBucket {
 
 #[derive(Deserialize)]
 struct OpenAiUsageResult {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     input_tokens: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     output_tokens: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     input_cached_tokens: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     num_model_requests: u64,
     model: Option<String>,
     batch: Option<bool>,

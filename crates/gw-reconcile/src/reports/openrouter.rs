@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::super::args::{DayRange, date};
 use super::super::bill::{Bill, BilledTokens};
 use super::super::fetch::{ReportError, ReportServer};
-use super::page::{Page, amount, day, parse};
+use super::page::{Page, amount, day, or_default, parse};
 
 const ACTIVITY: &str = "/activity";
 
@@ -18,11 +18,11 @@ struct Activity<'p> {
     model: Option<String>,
     #[serde(borrow)]
     usage: &'p RawValue,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     requests: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     prompt_tokens: u64,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     completion_tokens: u64,
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use gw_wire::money::Money;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::super::args::day_of;
@@ -13,7 +13,7 @@ use super::super::fetch::ReportError;
 #[derive(Deserialize)]
 pub(super) struct Page<T> {
     pub(super) data: Vec<T>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     has_more: bool,
     #[serde(default)]
     next_page: Option<String>,
@@ -23,6 +23,15 @@ impl<T> Page<T> {
     pub(super) fn next(self) -> Option<String> {
         self.next_page.filter(|_| self.has_more)
     }
+}
+
+/// Reads null as the default of a member.
+pub(super) fn or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 pub(super) fn parse<'p, T: Deserialize<'p>>(path: &str, page: &'p Bytes) -> Result<T, ReportError> {

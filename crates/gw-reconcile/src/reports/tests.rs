@@ -54,7 +54,7 @@ fn anthropics_amounts_are_cents() {
         {"uncached_input_tokens":1500,"cache_creation":{"ephemeral_1h_input_tokens":1000,"ephemeral_5m_input_tokens":500},
          "cache_read_input_tokens":200,"output_tokens":500,"server_tool_use":{"web_search_requests":10},"api_key_id":null,
          "workspace_id":null,"model":"claude-sonnet-4-5-20250929","service_tier":"standard","context_window":"0-200k"},
-        {"uncached_input_tokens":15,"output_tokens":5,"model":"claude-sonnet-4-5-20250929","service_tier":"batch"}]}],
+        {"uncached_input_tokens":15,"cache_creation":null,"output_tokens":5,"model":"claude-sonnet-4-5-20250929","service_tier":"batch"}]}],
         "has_more":false,"next_page":null}"#;
     anthropic::add_usage(&mut bill, &Bytes::from_static(usage), RANGE).unwrap();
     let costs = br#"{"data":[{"starting_at":"2025-11-01T00:00:00Z","ending_at":"2025-11-02T00:00:00Z","results":[
