@@ -92,7 +92,8 @@ impl BilledDay {
         self.tier_tokens.add(&more.tier_tokens);
         self.is_cache_unknown |= more.is_cache_unknown;
         if let Some(requests) = more.requests {
-            *self.requests.get_or_insert_default() += requests;
+            let all = self.requests.get_or_insert_default();
+            *all = all.saturating_add(requests);
         }
     }
 }

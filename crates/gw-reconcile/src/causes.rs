@@ -71,6 +71,12 @@ pub(crate) struct OwnDay {
     pub unpriced: u64,
     /// The tokens. None: the rows are purged, and the sums do not tell them apart.
     pub tokens: Option<BilledTokens>,
+    /// Whether the tokens tell cache writes for an hour from those for five minutes.
+    pub has_lifetimes: bool,
+    /// The cost beyond that of tokens: tools that the provider ran.
+    pub tools: Money,
+    /// The cost of calls without tokens: those that failed, or were left for a fallback.
+    pub unserved: Money,
 }
 
 /// Everything that is known of a day and a model.
@@ -124,9 +130,7 @@ impl ComparedDay<'_> {
             return;
         }
         // The ledger has a part of it where the catalogue has a price of the tool.
-        let of_tokens = self.rates.zip(self.own.tokens).map(|(rates, tokens)| rates.cost(&tokens));
-        let beyond = of_tokens.map(|cost| self.own.cost - cost).unwrap_or_default();
-        let own = beyond.clamp(Money::ZERO, bill.tool_cost.max(Money::ZERO));
+        let own = self.own.tools.clamp(Money::ZERO, bill.tool_cost.max(Money::ZERO));
         let tools = bill.tools.join(", ");
         causes.add(CauseKind::HostedTools, bill.tool_cost - own, || {
             format!("the provider charges for {tools}")
@@ -165,9 +169,10 @@ impl ComparedDay<'_> {
         if let Some(cost) = bill.tier_cost {
             causes.add(CauseKind::Tier, cost - rates.cost(&bill.tier_tokens), || tiers(bill));
         }
+        let own = if self.own.has_lifetimes { own } else { with_lifetimes_of(own, &billed) };
         let lifetime = lifetime(&rates, &billed, &own);
         causes.add(CauseKind::CacheLifetime, lifetime, || lifetimes(&billed, &own));
-        let tokens = rates.cost(&billed) - rates.cost(&own) - lifetime;
+        let tokens = rates.cost(&billed) - rates.cost(&own) - lifetime - self.own.unserved;
         let (kind, detail) = match self.shifted_hours {
             Some(hours) => (CauseKind::TimeZone, shifted(hours)),
             None if tokens > Money::ZERO => {
@@ -184,7 +189,9 @@ impl ComparedDay<'_> {
         } else if self.own.unpriced > 0 {
             (CauseKind::Price, NO_PRICE.to_owned())
         } else {
-            (CauseKind::Price, format!("{} tokens cost {left} USD more there than here", billed.total()))
+            let side = if left > Money::ZERO { "more" } else { "less" };
+            let amount = Money::from_femtos(left.femtos().abs());
+            (CauseKind::Price, format!("{} tokens cost {amount} USD {side} there than here", billed.total()))
         };
         causes.add(kind, left, || detail);
     }
@@ -258,16 +265,24 @@ fn with_cache_of(billed: BilledTokens, own: &BilledTokens) -> BilledTokens {
     BilledTokens { uncached, cached, write_5m, write_1h, completion: billed.completion }
 }
 
+/// The tokens of sums, whose cache writes have as much for an hour as the report has.
+fn with_lifetimes_of(own: BilledTokens, billed: &BilledTokens) -> BilledTokens {
+    let writes = own.write_5m.saturating_add(own.write_1h);
+    let write_1h = billed.write_1h.min(writes);
+    BilledTokens { write_5m: writes - write_1h, write_1h, ..own }
+}
+
 /// The hours by which a report's days begin later than days in UTC. `own` are the ledger's tokens by hour since 1970, `billed` the
 /// report's tokens by day since 1970. None: the days of UTC fit, or no whole hour fits.
 pub(crate) fn shift_of_days(own: impl Fn(i64) -> u64, billed: &[(i64, u64)]) -> Option<i64> {
-    let fits = |shift: i64| {
-        billed.iter().all(|(day, tokens)| {
-            let first = day * 24 + shift;
-            (first..first + 24).map(&own).sum::<u64>() == *tokens
-        })
+    let of_day = |day: i64, shift: i64| {
+        let first = day * 24 + shift;
+        (first..first + 24).map(&own).sum::<u64>()
     };
-    if billed.iter().all(|(_, tokens)| *tokens == 0) || fits(0) {
+    let fits = |shift: i64| billed.iter().all(|(day, tokens)| of_day(*day, shift) == *tokens);
+    // Rows that are missing at the end of a single day look like a shift, which moves tokens from one day to the next.
+    let differ = billed.iter().filter(|(day, tokens)| of_day(*day, 0) != *tokens);
+    if differ.count() < 2 {
         return None;
     }
     (1..=MAX_SHIFT_HOURS).flat_map(|hours| [hours, -hours]).find(|shift| fits(*shift))

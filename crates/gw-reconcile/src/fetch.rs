@@ -62,7 +62,7 @@ pub(crate) enum ReportError {
         text: String,
     },
     /// The report does not end.
-    #[error("{0}: the report has more than 1,000 pages")]
+    #[error("{0}: the report does not end: it names a page again, or has more than 1,000")]
     Endless(String),
 }
 
@@ -130,8 +130,9 @@ impl ReportServer {
             };
             let next = read(&self.get(path, &query).await?)?;
             match next {
-                Some(next) if Some(&next) != page.as_ref() => page = Some(next),
-                _ => return Ok(()),
+                Some(next) if Some(&next) == page.as_ref() => break,
+                Some(next) => page = Some(next),
+                None => return Ok(()),
             }
         }
         Err(ReportError::Endless(path.to_owned()))

@@ -76,14 +76,15 @@ async fn compare(
     range: DayRange,
     bill: Bill,
 ) -> Result<Reconciliation, CommandError> {
-    let own = OwnBill::read(store, provider, range).await.map_err(CommandError::runtime)?;
     let names = ModelNames::new(catalog, provider);
+    let own = OwnBill::read(store, provider, &names, range).await.map_err(CommandError::runtime)?;
     let mut billed: BTreeMap<RowKey, BilledDay> = BTreeMap::new();
     for ((day, model), line) in bill.days {
         let model = model.map(|model| names.id_of(&model, provider));
         billed.entry((day, model)).or_default().add(&line);
     }
     share_out(catalog, &mut billed);
+    share_tools((store, catalog), &own, &mut billed).await.map_err(CommandError::runtime)?;
     let keys: BTreeSet<RowKey> = billed.keys().cloned().chain(own.keys()).collect();
     let models: BTreeSet<&str> = keys.iter().filter_map(|(_, model)| model.as_deref()).collect();
     let mut rows = Vec::with_capacity(keys.len());
@@ -93,8 +94,8 @@ async fn compare(
             .map(|day| (day, billed.get(&(day, Some(model.to_owned())))))
             .filter(|(day, bill)| bill.is_some() || own.has(*day, model))
             .collect();
-        let rates = catalog.get(model).and_then(|model| rates::TokenRates::of(model));
-        rows.extend(own.rows_of(store, model, &days, rates, range).await.map_err(CommandError::runtime)?);
+        let of_model = own.rows_of((store, catalog), model, &days, range).await;
+        rows.extend(of_model.map_err(CommandError::runtime)?);
     }
     rows.extend(
         billed
@@ -103,6 +104,31 @@ async fn compare(
             .map(|((day, _), line)| DayRow::without_model(*day, line)),
     );
     Ok(Reconciliation::new(provider, range, rows))
+}
+
+/// Moves a day's cost of tools that names no model to the models for which the ledger charged tools.
+async fn share_tools(
+    places: (&Store, &Catalog),
+    own: &OwnBill,
+    billed: &mut BTreeMap<RowKey, BilledDay>,
+) -> gw_store::Result<()> {
+    let days: Vec<i64> = billed.keys().filter(|(_, model)| model.is_none()).map(|(day, _)| *day).collect();
+    for day in days {
+        for model in own.models_of(day) {
+            let left = billed.get(&(day, None)).map(|line| line.tool_cost).unwrap_or_default();
+            if left <= Money::ZERO {
+                break;
+            }
+            let part = own.tools_of(places, model, day).await?.min(left);
+            if part > Money::ZERO {
+                billed.entry((day, Some(model.to_owned()))).or_default().tool_cost += part;
+                billed.entry((day, None)).or_default().tool_cost = left - part;
+            }
+        }
+    }
+    billed
+        .retain(|(_, model), line| model.is_some() || line.cost() != Money::ZERO || !line.foreign.is_empty());
+    Ok(())
 }
 
 /// Shares a day's cost of tokens that names no model out to the models of the day's usage: to each the catalogue's price of its tokens,

@@ -1,16 +1,18 @@
 //! The ledger's side of a comparison.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use gw_engine::catalog::Catalog;
 use gw_store::Store;
 use gw_store::ledger::{Cursor, Entry, Filter, GroupBy};
 use gw_wire::money::Money;
+use gw_wire::usage::Usage;
 
 use super::args::{DAY_SECONDS, DayRange};
 use super::bill::{BilledDay, BilledTokens};
 use super::causes::{ComparedDay, MAX_SHIFT_HOURS, OwnDay, shift_of_days};
 use super::rates::TokenRates;
-use super::reconciliation::DayRow;
+use super::reconciliation::{DayRow, ModelNames};
 
 /// The rows of a page of the log.
 const PAGE_ROWS: u32 = 1000;
@@ -22,19 +24,46 @@ const HOUR_MS: i64 = 3_600_000;
 pub(crate) struct OwnBill {
     provider: String,
     days: BTreeMap<(i64, String), OwnSums>,
+    /// The ids of models that one id stands for.
+    ids: BTreeMap<String, BTreeSet<String>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct OwnSums {
     day: OwnDay,
     /// Whether a cache answered some requests, whose tokens the sums have, too.
     has_hits: bool,
 }
 
+impl OwnSums {
+    fn add(&mut self, more: &OwnDay, has_hits: bool) {
+        let is_first = self.day == OwnDay::default();
+        self.has_hits |= has_hits;
+        self.day.tokens = match (self.day.tokens, more.tokens) {
+            (None, tokens) if is_first => tokens,
+            (Some(mut tokens), Some(more)) => {
+                tokens.add(&more);
+                Some(tokens)
+            }
+            _ => None,
+        };
+        self.day.cost += more.cost;
+        self.day.requests = self.day.requests.saturating_add(more.requests);
+        self.day.unpriced = self.day.unpriced.saturating_add(more.unpriced);
+        self.day.unserved += more.unserved;
+    }
+}
+
 impl OwnBill {
     /// Reads the sums of a provider.
-    pub(crate) async fn read(store: &Store, provider: &str, range: DayRange) -> gw_store::Result<Self> {
-        let mut days = BTreeMap::new();
+    pub(crate) async fn read(
+        store: &Store,
+        provider: &str,
+        names: &ModelNames<'_>,
+        range: DayRange,
+    ) -> gw_store::Result<Self> {
+        let mut days: BTreeMap<(i64, String), OwnSums> = BTreeMap::new();
+        let mut ids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for day in range.days() {
             let filter = Filter {
                 since: Some(day * DAY_MS),
@@ -52,19 +81,24 @@ impl OwnBill {
                     write_1h: 0,
                     completion: tokens.completion,
                 };
+                let cost = Money::from_femtos(sums.cost);
                 let own = OwnDay {
-                    cost: Money::from_femtos(sums.cost),
+                    cost,
                     requests: sums.requests.saturating_sub(sums.cache_hits),
                     unpriced: sums.unpriced,
+                    tokens: (sums.cache_hits == 0).then_some(tokens),
                     // A call that failed, or was left for a fallback, has a cost and no tokens.
-                    tokens: (sums.cache_hits == 0 && sums.requests > 0).then_some(tokens),
+                    unserved: if sums.requests == 0 { cost } else { Money::ZERO },
+                    ..OwnDay::default()
                 };
-                days.insert((day, model), OwnSums { day: own, has_hits: sums.cache_hits > 0 });
+                let shared = names.shared_id(&model);
+                ids.entry(shared.clone()).or_default().insert(model);
+                days.entry((day, shared)).or_default().add(&own, sums.cache_hits > 0);
             }
         }
         // A day with hits of the cache alone has nothing that a provider could charge for.
         days.retain(|_, sums| sums.day.requests > 0 || sums.day.cost != Money::ZERO);
-        Ok(Self { provider: provider.to_owned(), days })
+        Ok(Self { provider: provider.to_owned(), days, ids })
     }
 
     /// The days and models that the ledger has.
@@ -77,15 +111,44 @@ impl OwnBill {
         self.days.contains_key(&(day, model.to_owned()))
     }
 
+    /// The models that the ledger has on a day.
+    pub(crate) fn models_of(&self, day: i64) -> impl Iterator<Item = &str> {
+        self.days.keys().filter(move |(known, _)| *known == day).map(|(_, model)| model.as_str())
+    }
+
+    /// The part of a model's cost on a day that the ledger charged for tools that the provider ran.
+    pub(crate) async fn tools_of(
+        &self,
+        (store, catalog): (&Store, &Catalog),
+        model: &str,
+        day: i64,
+    ) -> gw_store::Result<Money> {
+        let range = DayRange { first: day, last: day };
+        Ok(self.log((store, catalog), model, range).await?.day(day).tools)
+    }
+
+    async fn log(
+        &self,
+        (store, catalog): (&Store, &Catalog),
+        model: &str,
+        range: DayRange,
+    ) -> gw_store::Result<TokenLog> {
+        let mut log = TokenLog::default();
+        for id in self.ids.get(model).into_iter().flatten() {
+            log.read((store, catalog), (&self.provider, id), range).await?;
+        }
+        Ok(log)
+    }
+
     /// The rows of a report for a model. The log is read only where the costs differ.
     pub(crate) async fn rows_of(
         &self,
-        store: &Store,
+        (store, catalog): (&Store, &Catalog),
         model: &str,
         days: &[(i64, Option<&BilledDay>)],
-        rates: Option<TokenRates>,
         range: DayRange,
     ) -> gw_store::Result<Vec<DayRow>> {
+        let rates = catalog.get(model).and_then(|model| TokenRates::of(model));
         let sums = |day: i64| self.days.get(&(day, model.to_owned()));
         let own = |day: i64| sums(day).map(|sums| sums.day).unwrap_or_default();
         let mut compared: Vec<(i64, ComparedDay<'_>)> = days
@@ -95,16 +158,20 @@ impl OwnBill {
             })
             .collect();
         if compared.iter().any(|(_, day)| day.difference() != Money::ZERO) {
-            let log = TokenLog::read(store, &self.provider, model, range).await?;
+            let log = self.log((store, catalog), model, range).await?;
             let shift = shift_of(&log, &compared, range);
             for (day, compared) in &mut compared {
                 compared.shifted_hours = shift;
                 let logged = log.day(*day);
                 let has_hits = sums(*day).is_some_and(|sums| sums.has_hits);
                 // Rows that are purged leave their sums.
-                if logged.requests >= compared.own.requests || has_hits {
-                    let is_whole = logged.requests > 0 && logged.requests >= compared.own.requests;
-                    compared.own.tokens = is_whole.then_some(logged.tokens);
+                let own = &mut compared.own;
+                if own.requests > 0 && logged.requests >= own.requests {
+                    own.tokens = Some(logged.tokens);
+                    (own.has_lifetimes, own.tools) = (true, logged.tools);
+                    own.unserved = own.cost - logged.served;
+                } else if has_hits {
+                    own.tokens = None;
                 }
             }
         }
@@ -127,6 +194,10 @@ fn shift_of(log: &TokenLog, compared: &[(i64, ComparedDay<'_>)], range: DayRange
 struct LoggedTokens {
     requests: u64,
     tokens: BilledTokens,
+    /// The cost of the calls that served.
+    served: Money,
+    /// The part of it beyond that of tokens.
+    tools: Money,
 }
 
 /// The tokens of a model's rows in the log, by hour since 1970.
@@ -134,7 +205,12 @@ struct LoggedTokens {
 struct TokenLog(BTreeMap<i64, LoggedTokens>);
 
 impl TokenLog {
-    async fn read(store: &Store, provider: &str, model: &str, range: DayRange) -> gw_store::Result<Self> {
+    async fn read(
+        &mut self,
+        (store, catalog): (&Store, &Catalog),
+        (provider, model): (&str, &str),
+        range: DayRange,
+    ) -> gw_store::Result<()> {
         let around = MAX_SHIFT_HOURS * HOUR_MS;
         let filter = Filter {
             since: Some(range.first * DAY_MS - around),
@@ -143,27 +219,41 @@ impl TokenLog {
             model: Some(model.to_owned()),
             ..Filter::default()
         };
-        let (mut log, mut after) = (Self::default(), None::<Cursor>);
+        let mut after = None::<Cursor>;
         loop {
             let page = store.requests(&filter, after.as_ref(), PAGE_ROWS).await?;
-            page.iter().for_each(|entry| log.add(entry));
+            page.iter().for_each(|entry| self.add(entry, catalog));
             match page.last() {
                 Some(last) if page.len() == PAGE_ROWS as usize => {
                     after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
                 }
-                _ => return Ok(log),
+                _ => return Ok(()),
             }
         }
     }
 
-    fn add(&mut self, entry: &Entry) {
+    fn add(&mut self, entry: &Entry, catalog: &Catalog) {
         if entry.cache_hit {
             return;
         }
         let tokens = entry.tokens;
         let long = entry.cache_write_1h.min(tokens.cache_write);
+        let serving = entry.attempts.iter().rev().find(|attempt| *attempt.model == *entry.model);
+        let served = serving.map_or(entry.cost, |attempt| attempt.cost.unwrap_or(attempt.known_part));
+        let served = Money::from_femtos(served);
+        let usage = Usage {
+            prompt: tokens.prompt,
+            completion: tokens.completion,
+            cached: Some(tokens.cached),
+            cache_write: Some(tokens.cache_write),
+            cache_write_1h: u32::try_from(long).ok(),
+            ..Usage::default()
+        };
+        let of_tokens = catalog.get(&entry.model).and_then(|model| model.cost(&usage));
         let hour = self.0.entry(entry.at.div_euclid(HOUR_MS)).or_default();
         hour.requests += 1;
+        hour.served += served;
+        hour.tools += of_tokens.map(|cost| (served - cost).max(Money::ZERO)).unwrap_or_default();
         hour.tokens.add(&BilledTokens {
             uncached: tokens.prompt.saturating_sub(tokens.cached.saturating_add(tokens.cache_write)),
             cached: tokens.cached,
@@ -181,6 +271,8 @@ impl TokenLog {
         let mut sum = LoggedTokens::default();
         for hour in (day * 24..(day + 1) * 24).map(|hour| self.hour(hour)) {
             sum.requests += hour.requests;
+            sum.served += hour.served;
+            sum.tools += hour.tools;
             sum.tokens.add(&hour.tokens);
         }
         sum

@@ -85,18 +85,19 @@ impl Reconciliation {
         self.rows.iter().map(|row| row.theirs).sum()
     }
 
-    /// Whether the totals differ by more than so many per cent of the provider's total.
+    /// Whether the totals differ by more than so many per cent of the provider's total, or a part of the bill is in another currency.
     #[must_use]
     pub fn is_above(&self, percent: Money) -> bool {
-        let difference = (self.theirs() - self.ours()).femtos().unsigned_abs();
-        // Both sides are 100 × 10^15 times the ratio. A product beyond 128 bits is a difference far above any threshold.
-        let allowed = self.theirs().femtos().unsigned_abs().checked_mul(percent.femtos().unsigned_abs());
-        let found = difference.checked_mul(100 * 1_000_000_000_000_000);
-        match (found, allowed) {
-            (Some(found), Some(allowed)) => found > allowed,
-            (_, None) => false,
-            (None, Some(_)) => true,
+        // What is not compared may be any amount.
+        let mut causes = self.rows.iter().flat_map(|row| &row.causes);
+        if causes.any(|cause| cause.kind == CauseKind::Currency) {
+            return true;
         }
+        let difference = (self.theirs() - self.ours()).femtos().unsigned_abs();
+        // Both sides are 100 × 10^9 times the ratio, with room for a billion USD.
+        let nano_percent = percent.femtos().unsigned_abs() / 1_000_000;
+        let allowed = self.theirs().femtos().unsigned_abs().saturating_mul(nano_percent);
+        difference.saturating_mul(100_000_000_000) > allowed
     }
 }
 
@@ -114,9 +115,20 @@ impl<'c> ModelNames<'c> {
     /// The catalogue's id of a model. A name with a date stands for the model without it, if the catalogue has that one alone.
     pub(crate) fn id_of(&self, name: &str, provider: &str) -> String {
         let find = |wanted: &str| self.names.iter().find(|(known, _)| known.eq_ignore_ascii_case(wanted));
-        let found = find(name).or_else(|| find(without_date(name)?));
+        let found =
+            find(name).or_else(|| find(without_date(name)?)).or_else(|| find(name.split_once(':')?.0));
         let found = found.or_else(|| self.names.iter().find(|(known, _)| without_date(known) == Some(name)));
         found.map_or_else(|| format!("{provider}/{name}"), |(_, id)| (*id).to_owned())
+    }
+}
+
+impl ModelNames<'_> {
+    /// The id that stands for all models of the catalogue that have one name at the provider.
+    pub(crate) fn shared_id(&self, id: &str) -> String {
+        let name = self.names.iter().find(|(_, known)| *known == id).map(|(name, _)| *name);
+        let first =
+            self.names.iter().find(|(known, _)| name.is_some_and(|name| known.eq_ignore_ascii_case(name)));
+        first.map_or(id, |(_, id)| *id).to_owned()
     }
 }
 

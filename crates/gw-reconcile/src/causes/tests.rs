@@ -16,7 +16,13 @@ const TOKENS: BilledTokens =
     BilledTokens { uncached: 10_000, cached: 2_000, write_5m: 500, write_1h: 100, completion: 4_000 };
 
 fn own(tokens: BilledTokens) -> OwnDay {
-    OwnDay { cost: RATES.cost(&tokens), requests: 10, unpriced: 0, tokens: Some(tokens) }
+    OwnDay {
+        cost: RATES.cost(&tokens),
+        requests: 10,
+        tokens: Some(tokens),
+        has_lifetimes: true,
+        ..OwnDay::default()
+    }
 }
 
 fn bill(tokens: BilledTokens) -> BilledDay {
@@ -52,6 +58,11 @@ fn each_planted_difference_has_its_cause_and_no_other() {
     let euros = BilledDay { foreign: vec!["7 EUR".to_owned()], ..BilledDay::default() };
     let unlabelled = BilledDay { tokens: None, ..dearer.clone() };
     let nothing = OwnDay::default();
+    let summed =
+        OwnDay { has_lifetimes: false, ..own(BilledTokens { write_5m: 600, write_1h: 0, ..TOKENS }) };
+    let left = OwnDay { cost: RATES.cost(&TOKENS) + usd("0.02"), unserved: usd("0.02"), ..own(TOKENS) };
+    let with_tools = OwnDay { cost: RATES.cost(&TOKENS) + usd("0.05"), tools: usd("0.05"), ..own(TOKENS) };
+    assert_eq!(causes_of(with_tools, Some(&tools), None), []);
     let unpriced = OwnDay { cost: Money::ZERO, unpriced: 10, ..own(TOKENS) };
     for (label, own, bill, kind, amount) in [
         ("more tokens there", own(TOKENS), Some(bill(more)), CauseKind::MissingHere, "0.003"),
@@ -59,6 +70,8 @@ fn each_planted_difference_has_its_cause_and_no_other() {
         ("no row here", nothing, Some(bill(TOKENS)), CauseKind::MissingHere, "0.093075"),
         ("no row there", own(TOKENS), None, CauseKind::MissingThere, "-0.093075"),
         ("another price", own(TOKENS), Some(dearer), CauseKind::Price, "0.01"),
+        ("a call that was left", left, Some(bill(TOKENS)), CauseKind::MissingThere, "-0.02"),
+        ("purged rows", summed, Some(bill(TOKENS)), CauseKind::Price, "0.000225"),
         ("no price here", unpriced, Some(bill(TOKENS)), CauseKind::Price, "0.093075"),
         ("another lifetime", own(TOKENS), Some(bill(moved)), CauseKind::CacheLifetime, "0.001125"),
         ("another tier", own(TOKENS), Some(tiered), CauseKind::Tier, "-0.0075"),
@@ -93,6 +106,8 @@ fn days_that_begin_at_another_hour_are_found() {
     }
     assert_eq!(shift_of_days(own, &[day(3, 0), day(4, 0)]), None);
     assert_eq!(shift_of_days(own, &[(3, 1)]), None);
+    // One day alone proves no shift.
+    assert_eq!(shift_of_days(own, &[day(3, 5)]), None);
     assert_eq!(shift_of_days(own, &[(3, 0)]), None);
 }
 
@@ -108,7 +123,7 @@ proptest! {
             BilledTokens { uncached, cached, write_5m, write_1h, completion }
         };
         let [cost, tier, tool] = amounts.map(Money::from_femtos);
-        let own = OwnDay { requests, cost, unpriced: 0, tokens: Some(tokens(here)) };
+        let own = OwnDay { requests, cost, tokens: Some(tokens(here)), unserved: tier, tools: tool, ..OwnDay::default() };
         let bill = BilledDay {
             token_cost: cost + tier,
             tier_cost: has_tier.then_some(tier),

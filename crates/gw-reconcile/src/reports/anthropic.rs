@@ -100,7 +100,7 @@ pub(super) fn add_usage(
             }
         }
     }
-    Ok(page.next())
+    page.next(USAGE)
 }
 
 /// Adds a page of the costs.
@@ -129,5 +129,5 @@ pub(super) fn add_costs(
             }
         }
     }
-    Ok(page.next())
+    page.next(COSTS)
 }

@@ -95,10 +95,11 @@ pub(super) fn add_usage(
                 entry.tier_tokens.add(&tokens);
                 entry.tiers.extend(tier.map(str::to_owned));
             }
-            *entry.requests.get_or_insert_default() += result.num_model_requests;
+            let requests = entry.requests.get_or_insert_default();
+            *requests = requests.saturating_add(result.num_model_requests);
         }
     }
-    Ok(page.next())
+    page.next(USAGE)
 }
 
 /// Adds a page of the costs. The usage comes first, because its names of models tell where a line item's name of the model ends.
@@ -127,7 +128,7 @@ pub(super) fn add_costs(
             }
         }
     }
-    Ok(page.next())
+    page.next(COSTS)
 }
 
 enum ItemKind {
@@ -148,13 +149,18 @@ impl LineItem {
             bill.days.keys().filter(|(of, _)| *of == day).filter_map(|(_, model)| model.as_deref()).collect();
         let only = known.first().filter(|_| known.len() == 1).map(|model| (*model).to_owned());
         let Some(item) = item else { return Self { model: only, kind: ItemKind::Tokens(None) } };
-        let starts =
-            |model: &&&str| item.get(..model.len()).is_some_and(|start| start.eq_ignore_ascii_case(model));
+        let starts = |model: &&&str| {
+            let (start, rest) = (item.get(..model.len()), item.get(model.len()..).unwrap_or_default());
+            let is_whole = rest.is_empty() || rest.starts_with([',', ' ']);
+            is_whole && start.is_some_and(|start| start.eq_ignore_ascii_case(model))
+        };
         let named = known.iter().filter(starts).max_by_key(|model| model.len());
         let (model, rest) = match named {
             Some(model) => (Some((*model).to_owned()), item.get(model.len()..).unwrap_or_default()),
             None => match item.rsplit_once(", ").filter(|(_, kind)| is_of_tokens(kind)) {
                 Some((model, kind)) => (Some(model.to_owned()), kind),
+                // A name of a model has no blanks, and those of tools have.
+                None if !item.contains(' ') => (Some(item.to_owned()), ""),
                 None => (only, item),
             },
         };

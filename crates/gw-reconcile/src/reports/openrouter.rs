@@ -49,12 +49,13 @@ pub(super) fn add_activity(
         let entry = bill.entry(day, row.model.as_deref());
         entry.token_cost += amount(ACTIVITY, row.usage, 0)?;
         entry.is_cache_unknown = true;
-        *entry.requests.get_or_insert_default() += row.requests;
+        let requests = entry.requests.get_or_insert_default();
+        *requests = requests.saturating_add(row.requests);
         entry.tokens.get_or_insert_default().add(&BilledTokens {
             uncached: row.prompt_tokens,
             completion: row.completion_tokens,
             ..BilledTokens::default()
         });
     }
-    Ok(page.next())
+    page.next(ACTIVITY)
 }

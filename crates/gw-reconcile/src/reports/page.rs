@@ -13,15 +13,22 @@ use super::super::fetch::ReportError;
 #[derive(Deserialize)]
 pub(super) struct Page<T> {
     pub(super) data: Vec<T>,
-    #[serde(default, deserialize_with = "or_default")]
-    has_more: bool,
+    has_more: Option<bool>,
     #[serde(default)]
     next_page: Option<String>,
 }
 
 impl<T> Page<T> {
-    pub(super) fn next(self) -> Option<String> {
-        self.next_page.filter(|_| self.has_more)
+    /// The name of the next page.
+    ///
+    /// # Errors
+    /// There are more pages, and the page does not name the next one.
+    pub(super) fn next(self, path: &str) -> Result<Option<String>, ReportError> {
+        match (self.has_more, self.next_page) {
+            (Some(false), _) | (None, None) => Ok(None),
+            (Some(true), None) => Err(wrong(path, "next page", "null")),
+            (_, next) => Ok(next),
+        }
     }
 }
 

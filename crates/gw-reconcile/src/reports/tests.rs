@@ -31,6 +31,8 @@ fn openais_line_items_name_models_tiers_and_tools() {
         {"object":"organization.costs.result","amount":{"value":0.002,"currency":"usd"},"line_item":"gpt-4o-2024-08-06, batch output"},
         {"object":"organization.costs.result","amount":{"value":0.03,"currency":"usd"},"line_item":"gpt-4o, output"},
         {"object":"organization.costs.result","amount":{"value":0.05,"currency":"usd"},"line_item":"web search tool calls"},
+        {"object":"organization.costs.result","amount":{"value":1,"currency":"usd"},"line_item":"gpt-4o-audio-preview, audio input"},
+        {"object":"organization.costs.result","amount":{"value":2,"currency":"usd"},"line_item":"text-embedding-3-small"},
         {"object":"organization.costs.result","amount":{"value":7,"currency":"eur"},"line_item":"o3, input"}]},
         {"object":"bucket","start_time":1700000000,"results":[]}],"has_more":false,"next_page":null}"#;
     assert_eq!(openai::add_costs(&mut bill, &Bytes::from_static(costs), RANGE).unwrap(), None);
@@ -43,6 +45,9 @@ fn openais_line_items_name_models_tiers_and_tools() {
     let tokens = BilledTokens { uncached: 200, cached: 800, completion: 500, ..BilledTokens::default() };
     assert_eq!((dated.tokens, dated.tier_tokens.total(), dated.requests), (Some(tokens), 15, Some(6)));
     assert_eq!(bill.entry(day, Some("gpt-4o")).token_cost, usd("0.03"));
+    // A longer name is another model.
+    assert_eq!(bill.entry(day, Some("gpt-4o-audio-preview")).token_cost, usd("1"));
+    assert_eq!(bill.entry(day, Some("text-embedding-3-small")).token_cost, usd("2"));
     assert_eq!(bill.entry(day, None).tool_cost, usd("0.05"));
     assert_eq!(bill.entry(day, Some("o3")).foreign, ["7 EUR"]);
 }

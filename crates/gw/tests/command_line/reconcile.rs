@@ -3,7 +3,7 @@
 use std::process::Output;
 
 use gw_store::Store;
-use gw_store::ledger::{Entry, Tokens};
+use gw_store::ledger::{Attempt, Entry, Tokens};
 use gw_testkit::upstream::Recorded;
 use gw_testkit::{Answer, FakeUpstream, Launch};
 use serde_json::{Value, json};
@@ -166,6 +166,86 @@ async fn each_difference_from_openais_reports_has_its_cause() {
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
 }
 
+/// An attempt at a model that cost this much, in cents.
+fn attempt(model: &str, status: &'static str, cents: i128) -> Attempt {
+    Attempt {
+        provider: "openai".into(),
+        model: format!("openai/{model}").into(),
+        status: status.into(),
+        latency_ms: 5,
+        started_ms: 0,
+        cost: Some(cents * 10_000_000_000_000),
+        known_part: 0,
+        reason: None,
+    }
+}
+
+/// OpenAI's reports of one day with these pages.
+fn one_day(usage: Value, costs: Value) -> impl Fn(&Recorded) -> Answer + Send + Sync + 'static {
+    move |request| {
+        let results = if request.path.contains("/usage/") { &usage } else { &costs };
+        let data = json!([{ "start_time": MIDNIGHT / 1000, "results": results }]);
+        Answer::json(200, &json!({ "data": data, "has_more": false, "next_page": null }))
+    }
+}
+
+#[tokio::test]
+async fn ids_of_one_model_and_tools_that_the_ledger_charged_agree_with_the_bill() {
+    let upstream = FakeUpstream::start().await;
+    let cost =
+        |usd: f64, item: &str| json!({ "amount": { "value": usd, "currency": "usd" }, "line_item": item });
+    let usage = json!([{ "input_tokens": 2_000_000, "output_tokens": 1_000_000, "model": "m", "num_model_requests": 2 }]);
+    let costs = json!([cost(4.0, "m, input"), cost(0.03, "web search tool calls")]);
+    upstream.respond_with(one_day(usage, costs));
+    let config = config("openai", "openai", &upstream.base_url()).replace(
+        "[[reconcile]]",
+        "[[models]]\nid = \"openai/quick\"\nupstream_model = \"m\"\n\
+         pricing = { official_input_per_m = 1.0, official_output_per_m = 2.0 }\n[[reconcile]]",
+    );
+    let rows = [
+        row(0, "openai", "quick", 3),
+        Entry {
+            cost: 2_030_000_000_000_000,
+            attempts: vec![attempt("m", "ok", 203)],
+            ..row(1, "openai", "m", 4)
+        },
+    ];
+    let output = reconcile(&config, &rows, &args_of("openai", &["--threshold-percent", "0"])).await;
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let found = report(&output);
+    assert_eq!(found["days"].as_array().map(Vec::len), Some(1), "{found}");
+    assert_eq!(row_of(&found, "2026-11-20", &json!("openai/m")), (json!(4.03), json!(4.03), Vec::new()));
+    // A call that was left for a fallback cost half a dollar here, and nothing there.
+    let left = Entry {
+        cost: 2_530_000_000_000_000,
+        attempts: vec![attempt("other", "upstream_error", 50), attempt("m", "ok", 203)],
+        ..rows[1].clone()
+    };
+    let output = reconcile(&config, &[rows[0].clone(), left], &args_of("openai", &[])).await;
+    let causes = vec![("missing_there".to_owned(), json!(-0.5))];
+    let found = row_of(&report(&output), "2026-11-20", &json!("openai/other"));
+    assert_eq!(found, (json!(0.5), json!(0), causes));
+}
+
+#[tokio::test]
+async fn a_report_that_breaks_off_is_unreadable_and_other_currencies_are_above_any_threshold() {
+    let upstream = FakeUpstream::start().await;
+    let config = config("openai", "openai", &upstream.base_url());
+    upstream.respond_with(|_| Answer::json(200, &json!({ "data": [], "has_more": true, "next_page": null })));
+    let output = reconcile(&config, &[], &args_of("openai", &[])).await;
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let page = json!({ "data": [], "has_more": true, "next_page": "again" });
+    upstream.respond_with(move |_| Answer::json(200, &page));
+    let output = reconcile(&config, &[], &args_of("openai", &[])).await;
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    let costs = json!([{ "amount": { "value": 900, "currency": "eur" }, "line_item": "new, input" }]);
+    upstream.respond_with(one_day(json!([]), costs));
+    let output = reconcile(&config, &[], &args_of("openai", &["--threshold-percent", "100"])).await;
+    assert_eq!(output.status.code(), Some(3), "{}", text(&output));
+    let causes = vec![("currency".to_owned(), json!(0))];
+    assert_eq!(row_of(&report(&output), "2026-11-20", &json!("openai/new")), (json!(0), json!(0), causes));
+}
+
 /// Anthropic's reports of one request, whose cache writes are kept for an hour.
 fn anthropic(request: &Recorded) -> Answer {
     let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
@@ -214,19 +294,21 @@ async fn a_report_whose_days_begin_at_another_hour_is_found() {
         json!({ "date": date, "model": "m", "usage": 2 * requests, "requests": requests,
                 "prompt_tokens": 1_000_000 * requests, "completion_tokens": 500_000 * requests })
     };
-    let data = json!([day("2026-11-20", 1), day("2026-11-21", 2), day("2026-11-22", 9)]);
+    let data = json!([day("2026-11-20", 3), day("2026-11-21", 2), day("2026-11-22", 9)]);
     upstream.respond_with(move |request| {
         assert!(request.path.starts_with("/v1/activity?"), "{}", request.path);
         Answer::json(200, &json!({ "data": data }))
     });
     let config = config("openrouter", "openai", &upstream.base_url());
     // The report's days end at 05:00 UTC of the next day.
-    let rows = [row(0, "openrouter", "m", 8), row(1, "openrouter", "m", 30), row(2, "openrouter", "m", 52)];
+    let hours = [8, 26, 27, 30, 52];
+    let rows: Vec<Entry> =
+        hours.iter().enumerate().map(|(place, hour)| row(place, "openrouter", "m", *hour)).collect();
     let output = reconcile(&config, &rows, &args_of("openrouter", &[])).await;
     let report = report(&output);
-    let causes = vec![("time_zone".to_owned(), json!(2))];
-    assert_eq!(row_of(&report, "2026-11-21", &json!("openrouter/m")), (json!(2), json!(4), causes));
-    assert_eq!(row_of(&report, "2026-11-20", &json!("openrouter/m")), (json!(2), json!(2), Vec::new()));
+    let causes = |usd: i64| vec![("time_zone".to_owned(), json!(usd))];
+    assert_eq!(row_of(&report, "2026-11-20", &json!("openrouter/m")), (json!(2), json!(6), causes(4)));
+    assert_eq!(row_of(&report, "2026-11-21", &json!("openrouter/m")), (json!(6), json!(4), causes(-2)));
 }
 
 #[tokio::test]
