@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::super::args::{DayRange, date};
 use super::super::bill::{Bill, BilledTokens};
 use super::super::fetch::{ReportError, ReportServer};
-use super::page::{Page, add_token_cost, amount, day, is_usd, is_usual, or_default, parse};
+use super::page::{Page, add_token_cost, add_tokens, amount, day, note_foreign, or_default, parse};
 
 const COSTS: &str = "/v1/organizations/cost_report";
 const USAGE: &str = "/v1/organizations/usage_report/messages";
@@ -92,12 +92,7 @@ pub(super) fn add_usage(
             };
             let entry = bill.entry(day, result.model.as_deref());
             let tier = result.service_tier.as_deref();
-            if is_usual(tier) {
-                entry.tokens.get_or_insert_default().add(&tokens);
-            } else {
-                entry.tier_tokens.add(&tokens);
-                entry.tiers.extend(tier.map(str::to_owned));
-            }
+            add_tokens(entry, tier, &tokens);
         }
     }
     page.next(USAGE)
@@ -115,9 +110,7 @@ pub(super) fn add_costs(
         for result in bucket.results.iter().filter(|_| range.has(day)) {
             let cost = amount(COSTS, result.amount, CENT)?;
             let entry = bill.entry(day, result.model.as_deref());
-            if !is_usd(result.currency.as_deref()) {
-                let currency = result.currency.as_deref().unwrap_or_default();
-                entry.foreign.push(format!("{cost} {}", currency.to_uppercase()));
+            if note_foreign(entry, cost, result.currency.as_deref()) {
                 continue;
             }
             match result.cost_type.as_deref() {

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use super::super::args::{DAY_SECONDS, DayRange};
 use super::super::bill::{Bill, BilledTokens};
 use super::super::fetch::{ReportError, ReportServer};
-use super::page::{Page, add_token_cost, amount, is_usd, is_usual, or_default, parse};
+use super::page::{Page, add_token_cost, add_tokens, amount, note_foreign, or_default, parse};
 
 const COSTS: &str = "/organization/costs";
 const USAGE: &str = "/organization/usage/completions";
@@ -89,12 +89,7 @@ pub(super) fn add_usage(
             let entry = bill.entry(day, result.model.as_deref());
             let tier =
                 if result.batch == Some(true) { Some("batch") } else { result.service_tier.as_deref() };
-            if is_usual(tier) {
-                entry.tokens.get_or_insert_default().add(&tokens);
-            } else {
-                entry.tier_tokens.add(&tokens);
-                entry.tiers.extend(tier.map(str::to_owned));
-            }
+            add_tokens(entry, tier, &tokens);
             let requests = entry.requests.get_or_insert_default();
             *requests = requests.saturating_add(result.num_model_requests);
         }
@@ -115,11 +110,10 @@ pub(super) fn add_costs(
             let cost = amount(COSTS, result.amount.value, 0)?;
             let line = LineItem::read(bill, day, result.line_item.as_deref());
             let entry = bill.entry(day, line.model.as_deref());
+            if note_foreign(entry, cost, result.amount.currency.as_deref()) {
+                continue;
+            }
             match &line.kind {
-                _ if !is_usd(result.amount.currency.as_deref()) => {
-                    let currency = result.amount.currency.as_deref().unwrap_or_default();
-                    entry.foreign.push(format!("{cost} {}", currency.to_uppercase()));
-                }
                 ItemKind::Tokens(tier) => add_token_cost(entry, *tier, cost),
                 ItemKind::Tool(name) => {
                     entry.tool_cost += cost;

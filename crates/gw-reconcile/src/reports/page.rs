@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::super::args::day_of;
-use super::super::bill::BilledDay;
+use super::super::bill::{BilledDay, BilledTokens};
 use super::super::fetch::ReportError;
 
 /// A page of a report.
@@ -60,13 +60,26 @@ pub(super) fn wrong(path: &str, kind: &'static str, text: &str) -> ReportError {
     ReportError::Value { path: path.to_owned(), kind, text: text.chars().take(40).collect() }
 }
 
-pub(super) fn is_usd(currency: Option<&str>) -> bool {
-    currency.is_none_or(|currency| currency.eq_ignore_ascii_case("usd"))
+/// Whether the tier is the usual one.
+fn is_usual(tier: Option<&str>) -> bool {
+    tier.is_none_or(|tier| gw_wire::usage::USUAL_TIERS.contains(&tier))
 }
 
-/// Whether the tier is the usual one.
-pub(super) fn is_usual(tier: Option<&str>) -> bool {
-    tier.is_none_or(|tier| gw_wire::usage::USUAL_TIERS.contains(&tier))
+/// Adds tokens to an entry: to the tier's, if the report names another tier than the usual one.
+pub(super) fn add_tokens(entry: &mut BilledDay, tier: Option<&str>, tokens: &BilledTokens) {
+    if is_usual(tier) {
+        entry.tokens.get_or_insert_default().add(tokens);
+    } else {
+        entry.tier_tokens.add(tokens);
+        entry.tiers.extend(tier.map(str::to_owned));
+    }
+}
+
+/// Notes an amount of another currency than USD. Returns whether it is one.
+pub(super) fn note_foreign(entry: &mut BilledDay, amount: Money, currency: Option<&str>) -> bool {
+    let foreign = currency.filter(|currency| !currency.eq_ignore_ascii_case("usd"));
+    entry.foreign.extend(foreign.map(|currency| format!("{amount} {}", currency.to_uppercase())));
+    foreign.is_some()
 }
 
 /// Adds a cost of tokens to an entry: to the tier's, if the report names another tier than the usual one.
