@@ -73,7 +73,7 @@ struct UsageRow {
     sums: Sums,
     /// Units other than tokens.
     units: UnitSums,
-    /// What prompt caches saved and cost; None = the sums do not know it.
+    /// The savings and surcharges of prompt caches. None: the sums do not know them.
     prompt_cache: Option<PromptCacheSums>,
 }
 
@@ -132,7 +132,8 @@ fn added_units<'u>(rows: impl Iterator<Item = &'u UnitSums>) -> UnitSums {
     total
 }
 
-/// What prompt caches saved and cost in all requests that match a filter; None = it has names, which the sums do not know.
+/// The savings and surcharges of prompt caches in all requests that match a filter. None: the filter has names, and the sums have
+/// none.
 pub(crate) async fn total_caches(
     records: &Records,
     filter: &Filter,

@@ -37,7 +37,7 @@ pub(crate) fn min_tokens(model: &Model) -> u64 {
     if is_haiku { MIN_TOKENS_OF_HAIKU } else { MIN_TOKENS }
 }
 
-/// What a session's last request left in a prompt cache.
+/// The prompt of a session's last request, as the provider's cache has it.
 #[derive(Clone, Debug)]
 pub(crate) struct CachedPrompt {
     /// The catalogue id of the target.

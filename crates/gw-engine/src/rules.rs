@@ -33,7 +33,7 @@ pub(crate) struct Rule {
     place: usize,
 }
 
-/// Who asks.
+/// The key, the team and the names of a request.
 #[derive(Clone, Copy)]
 pub(crate) struct Asker<'a> {
     pub(crate) caller: &'a Caller,

@@ -210,7 +210,7 @@ pub struct RuleSettings {
     pub limits: Limits,
     /// Whether it refuses requests.
     pub mode: RuleMode,
-    /// What becomes of a request that it has no room for.
+    /// The answer to a request for which the rule has no room.
     pub on_limit: OnLimit,
     /// Aliases that serve from a part of the budget on.
     pub thresholds: Vec<Threshold>,
@@ -240,7 +240,7 @@ impl RuleMode {
     }
 }
 
-/// What becomes of a request that a rule has no room for.
+/// The answer to a request for which a rule has no room.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum OnLimit {
     /// It is refused.

@@ -98,7 +98,7 @@ pub(super) static BUDGET: Section = Section {
     ],
 };
 
-/// What becomes of a request that a rule has no room for.
+/// The answer to a request for which a rule has no room.
 const ON_LIMITS: Form<OnLimit> = Form {
     read: |value| match value.text()? {
         "refuse" => Some(OnLimit::Refuse),

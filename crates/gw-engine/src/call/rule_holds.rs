@@ -1,5 +1,5 @@
-//! What rules of targets and rules in shadow mode hold for a request. The rules of the target that serves count the request in the
-//! end. Those of other targets give everything back.
+//! The reservations of rules of targets and of rules in shadow mode for a request. The rules of the target that serves count the
+//! request in the end. Those of other targets give everything back.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) struct RuleHolds {
     asked: u32,
 }
 
-/// What one rule of the whole request, or the rules of one target, hold.
+/// The reservation of one rule of the whole request, or of the rules of one target.
 #[derive(Debug)]
 struct RuleHold {
     /// The catalogue id of the model; None = the whole request.

@@ -53,7 +53,7 @@ pub(crate) struct Settlement {
     additional_reservations: Vec<Reservation>,
     /// The place of the request among those that rules have in flight.
     permit: AdmissionPermit,
-    /// What rules of targets and rules in shadow mode hold; None = there are none.
+    /// The reservations of rules of targets and of rules in shadow mode. None: there are none.
     rule_holds: Option<Box<RuleHolds>>,
     /// The session that pays for the request, until the request is over.
     session: Option<SessionCharge>,
@@ -156,7 +156,7 @@ impl Settlement {
         self.permit = permit;
     }
 
-    /// What rules of targets and rules in shadow mode hold until the request ends.
+    /// The reservations of rules of targets and of rules in shadow mode, which end with the request.
     pub(crate) fn rule_holds(&mut self) -> &mut RuleHolds {
         self.rule_holds.get_or_insert_default()
     }

@@ -41,7 +41,7 @@ pub(crate) struct RoutingState {
     pub(crate) document_memory: DocumentMemory,
     /// The messages of the threads that providers keep.
     pub(crate) threads: MessageThreads,
-    /// What sessions left in prompt caches, and whether breakpoints pay.
+    /// The prompts of sessions in providers' caches, and the balance of breakpoints.
     pub(crate) prompt_caches: PromptCaches,
 }
 

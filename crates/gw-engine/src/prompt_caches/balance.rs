@@ -1,4 +1,4 @@
-//! What breakpoints saved and cost a key at one target.
+//! The balance of breakpoints for a key at one target: savings against surcharges.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ const REQUESTS: u32 = 20;
 /// The time without breakpoints after they did not pay.
 const HOLD: Duration = Duration::from_secs(3_600);
 
-/// What breakpoints saved and cost, in femto-USD.
+/// Savings and surcharges in femto-USD.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Balance {
     requests: u32,

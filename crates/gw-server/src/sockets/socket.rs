@@ -40,7 +40,7 @@ pub(super) struct Socket {
     pub(super) cpu: CpuPool,
 }
 
-/// What happens next.
+/// The next event of a socket.
 enum Step {
     Event(Option<String>),
     Message(Option<Result<Message, tokio_tungstenite::tungstenite::Error>>),

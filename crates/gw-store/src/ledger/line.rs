@@ -58,7 +58,7 @@ pub struct Line {
     pub(crate) names: Option<String>,
     /// Units other than tokens.
     pub(crate) units: Units,
-    /// What the provider's prompt cache saved and cost.
+    /// The savings and surcharges of the provider's prompt cache.
     pub(crate) prompt_cache: PromptCacheSums,
     /// The entry's share of the sums, without the costs of other models.
     pub(crate) sums: Sums,

@@ -1,4 +1,4 @@
-//! What prompt caches of providers saved and cost: in the row of a request, and summed up by hour. Few requests have such amounts, so
+//! The savings and surcharges of providers' prompt caches: in the row of a request, and summed up by hour. Few requests have such amounts, so
 //! their sums are tables of their own.
 
 use std::collections::BTreeMap;
@@ -206,7 +206,7 @@ async fn add(
 }
 
 impl Store {
-    /// What prompt caches saved and cost in the requests that match the filter, by group. The sums know no end users, tags and the like.
+    /// The savings and surcharges of prompt caches in the requests that match the filter, by group. The sums know no end users, tags and the like.
     pub async fn prompt_cache_sums(
         &self,
         by: GroupBy,
