@@ -86,15 +86,8 @@ impl Call {
     /// The facts for another plan of the request, and the most that it may cost.
     pub(crate) fn planner(&self) -> (PlanRequest<'_>, Option<Money>) {
         let AttemptContext { snapshot, client, request, .. } = &self.context;
-        let planner = PlanRequest {
-            snapshot,
-            metrics: self.progress.settlement.metrics(),
-            caller: &client.caller,
-            request,
-            headers: &client.matched_headers,
-            attribution: client.attribution.as_deref(),
-            preset: client.preset.as_ref().map(|preset| &*preset.name),
-        };
+        let metrics = self.progress.settlement.metrics();
+        let planner = PlanRequest::of_client(snapshot, metrics, client, request);
         (planner, client.max_cost.as_deref().copied())
     }
 

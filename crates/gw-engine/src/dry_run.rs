@@ -141,7 +141,7 @@ async fn decide(
 ) -> (Option<Error>, Vec<Cow<'static, str>>) {
     let most = client.max_cost.as_deref().copied();
     let asked = plan.clone();
-    let planner = planner(services, client, request, snapshot);
+    let planner = PlanRequest::of_client(snapshot, &services.metrics, client, request);
     if let Some((tapered, warning)) = tapered(&services.limiter, client, (planner, most), plan).await {
         *plan = tapered;
         if within_limits(services, client, request, snapshot, plan).await.is_none() {
@@ -154,7 +154,7 @@ async fn decide(
     };
     let rule = error.rule.as_ref().zip(client.rules.clone());
     let Some((rule, rules)) = rule else { return (Some(error), Vec::new()) };
-    let planner = self::planner(services, client, request, snapshot);
+    let planner = PlanRequest::of_client(snapshot, &services.metrics, client, request);
     let fallback = rules.fallback_of(&rule.name).and_then(|alias| plan_of_alias((planner, most), &alias));
     let Some(mut fallback) = fallback else { return (Some(error), Vec::new()) };
     client.rules = Some(Arc::new(rules.without(&rule.name)));
@@ -165,23 +165,6 @@ async fn decide(
     }
     *plan = fallback;
     (None, vec![Cow::Owned(format!("budget_fallback:{}", rule.name))])
-}
-
-fn planner<'a>(
-    services: &'a Services,
-    client: &'a RequestContext,
-    request: &'a ValidatedRequest,
-    snapshot: &'a Snapshot,
-) -> PlanRequest<'a> {
-    PlanRequest {
-        snapshot,
-        metrics: &services.metrics,
-        caller: &client.caller,
-        request,
-        headers: &client.matched_headers,
-        attribution: client.attribution.as_deref(),
-        preset: client.preset.as_ref().map(|preset| &*preset.name),
-    }
 }
 
 /// The refusal of the request as it is planned, without the upgrades if they would refuse it. Leaves out targets without room.

@@ -264,15 +264,7 @@ fn prepare(
     if let Some(settlement) = &mut settlement {
         settlement.note_request(&request);
     }
-    let plan_request = PlanRequest {
-        snapshot: &snapshot,
-        metrics: &services.metrics,
-        caller: &client.caller,
-        request: &request,
-        headers: &client.matched_headers,
-        attribution: client.attribution.as_deref(),
-        preset: client.preset.as_ref().map(|preset| &*preset.name),
-    };
+    let plan_request = PlanRequest::of_client(&snapshot, &services.metrics, client, &request);
     let mut plan = plan::plan(plan_request, None)?;
     if let Some(settlement) = &mut settlement {
         settlement.note_plan(&plan);

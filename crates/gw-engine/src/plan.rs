@@ -44,6 +44,7 @@ use crate::plan::cost_estimate::likely_cost;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::tenant_policy::permitted;
 use crate::request::ValidatedRequest;
+use crate::request::context::RequestContext;
 
 /// The scores of the candidates, for an explanation of the plan.
 #[derive(Debug, Default)]
@@ -134,6 +135,26 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
 
 /// A name that a request asks for, and models that serve it.
 type NamedGroup<'n> = (&'n str, Cow<'n, [Arc<Model>]>);
+
+impl<'a> PlanRequest<'a> {
+    /// A request of a client.
+    pub(crate) fn of_client(
+        snapshot: &'a Snapshot,
+        metrics: &'a Metrics,
+        client: &'a RequestContext,
+        request: &'a ValidatedRequest,
+    ) -> Self {
+        Self {
+            snapshot,
+            metrics,
+            caller: &client.caller,
+            request,
+            headers: &client.matched_headers,
+            attribution: client.attribution.as_deref(),
+            preset: client.preset.as_ref().map(|preset| &*preset.name),
+        }
+    }
+}
 
 impl PlanRequest<'_> {
     /// The models of a name, in groups that are tried one after the other. An alias whose targets have conditions has those that are
