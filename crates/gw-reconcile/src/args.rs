@@ -13,7 +13,7 @@ const MAX_DAYS: i64 = 92;
 /// The options of `reconcile`.
 #[derive(Debug, Args)]
 pub struct ReconcileArgs {
-    /// Provider whose reports are compared; a [[reconcile]] of gateway.toml has its admin key
+    /// Provider whose reports are compared; its reconcile table in gateway.toml has the admin key
     #[arg(long, value_name = "NAME")]
     pub provider: String,
     /// First day, in UTC: 2026-11-01

@@ -79,7 +79,7 @@ fn amount(out: &mut LineText, amount: Option<Money>) {
     }
 }
 
-/// The output of [`write`].
+/// The output of [`write()`].
 #[derive(Deserialize)]
 pub(super) struct EncodedPromptCache {
     inserted: u8,
