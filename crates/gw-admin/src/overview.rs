@@ -1,14 +1,18 @@
 //! `GET /admin/v1/overview`: the sums of a range and of the span before it, over time and by group, with the speed of its newest
 //! requests. All sums are those of the usage report: the same queries of the same table, written by the same function.
 
+use gw_engine::error::Error;
 use gw_store::ledger::{Entry, Filter, GroupBy, PromptCacheSums, Sums};
+use gw_wire::attribution::Dimension;
 
+use crate::error::AdminError;
 use crate::query::QueryParams;
 use crate::records::Records;
 use crate::response::{AdminResponse, AdminResult};
 use crate::time::{format_millis, format_seconds};
 use crate::usage::{
-    MILLIS_PER_HOUR, to_whole_hours, total_caches, write_report_sums, write_sums, write_text_or_null,
+    Grouping, MILLIS_PER_HOUR, to_whole_hours, total_caches, write_report_sums, write_sums,
+    write_text_or_null,
 };
 
 const PARAMETERS: [&str; 15] = [
@@ -34,18 +38,20 @@ const DEFAULT_HOURS: i64 = 24;
 const MAX_HOURLY: i64 = 72;
 /// The newest requests of the range whose speed is measured. They bound the work, however long the log is.
 const MAX_SAMPLES: u32 = 2_000;
-const GROUPS: [(&str, (&str, GroupBy)); 5] = [
-    ("model", ("model", GroupBy::Model)),
-    ("provider", ("provider", GroupBy::Provider)),
-    ("key", ("key", GroupBy::Key)),
-    ("team", ("team", GroupBy::Team)),
-    ("surface", ("surface", GroupBy::Surface)),
+const GROUPS: [(&str, GroupBy); 5] = [
+    ("model", GroupBy::Model),
+    ("provider", GroupBy::Provider),
+    ("key", GroupBy::Key),
+    ("team", GroupBy::Team),
+    ("surface", GroupBy::Surface),
 ];
+/// The most end users, tags and the like of an overview. All others are one group.
+const MAX_NAMES: u32 = 100;
 
 /// `GET /admin/v1/overview` at the time `now` (unix seconds).
 pub(crate) async fn show_overview(records: &Records, query: &str, now: i64) -> AdminResult {
     let params = QueryParams::parse(query, &PARAMETERS)?;
-    let (by_name, by) = params.choice("by", &GROUPS)?.unwrap_or(("model", GroupBy::Model));
+    let (by_name, by) = grouping(&params)?;
     let has_previous = params.flag("compare")?;
     let as_of = now.saturating_mul(1000);
     let filter = params.filter(now)?;
@@ -68,11 +74,10 @@ pub(crate) async fn show_overview(records: &Records, query: &str, now: i64) -> A
         }
         false => None,
     };
-    let groups = store.usage(by, &filter).await?;
+    let groups = groups(records, by, &filter).await?;
     if total.requests == 0 {
         records.check_filter(&filter).await?;
     }
-    let names = if by == GroupBy::Key { records.key_names().await? } else { Default::default() };
     let samples = store.requests(&filter, None, MAX_SAMPLES).await?;
 
     let mut out = Vec::with_capacity(2048 + (series.len() + groups.len()) * 320);
@@ -91,21 +96,70 @@ pub(crate) async fn show_overview(records: &Records, query: &str, now: i64) -> A
         }
         None => out.extend_from_slice(b",\"previous\":null"),
     }
-    push_rows(&mut out, "series", &series, |out, at| {
+    push_rows(&mut out, "series", &series, |out, (at, sums)| {
         let at = at.parse().map(format_seconds).unwrap_or_default();
         out.extend_from_slice(b"\"at\":");
         write_text_or_null(out, Some(&at));
+        sums
     });
     push_rows(&mut out, "groups", &groups, |out, group| {
         out.extend_from_slice(b"\"group\":");
-        write_text_or_null(out, Some(group).filter(|group| !group.is_empty()));
-        push_text(out, "name", names.get(group).map(String::as_str));
+        write_text_or_null(out, group.value.as_deref());
+        push_text(out, "name", group.key_name.as_deref());
+        if group.is_rest {
+            out.extend_from_slice(b",\"other\":true");
+        }
+        &group.sums
     });
     out.extend_from_slice(b",\"speed\":");
     let is_complete = total.requests <= samples.len() as u64;
     out.extend_from_slice(speed(&samples, is_complete).to_string().as_bytes());
     out.push(b'}');
     Ok(AdminResponse::json_text(out))
+}
+
+/// The parameter `by`.
+fn grouping(params: &QueryParams) -> Result<(&'static str, Grouping), Error> {
+    let groups = GROUPS.map(|(name, by)| (name, (name, Grouping::By(by))));
+    let names = Dimension::ALL.map(|kind| (kind.name(), (kind.name(), Grouping::Names(kind))));
+    let by = params.choice("by", &[&groups[..], &names[..]].concat())?;
+    Ok(by.unwrap_or(("model", Grouping::By(GroupBy::Model))))
+}
+
+/// The requests of one model, key, end user or the like.
+struct Group {
+    /// None: the requests belong to no group, or to all groups that are not listed.
+    value: Option<String>,
+    /// The name of a key.
+    key_name: Option<String>,
+    /// The requests of all names that are not listed.
+    is_rest: bool,
+    sums: Sums,
+}
+
+/// The groups, the most expensive first.
+async fn groups(records: &Records, by: Grouping, filter: &Filter) -> Result<Vec<Group>, AdminError> {
+    let store = &records.store;
+    let group = |value, sums| Group { value, key_name: None, is_rest: false, sums };
+    match by {
+        Grouping::By(by) => {
+            let names = if by == GroupBy::Key { records.key_names().await? } else { Default::default() };
+            let found = store.usage(by, filter).await?.into_iter();
+            let groups = found.map(|(value, sums)| {
+                let key_name = names.get(&value).cloned();
+                Group { key_name, ..group(Some(value).filter(|value| !value.is_empty()), sums) }
+            });
+            Ok(groups.collect())
+        }
+        Grouping::Names(kind) => {
+            let found = store.usage_by_name(kind, filter, MAX_NAMES).await?;
+            let listed = found.listed.into_iter().map(|(name, sums)| group(Some(name), sums));
+            let others = Group { is_rest: true, ..group(None, found.others) };
+            let rest =
+                [others, group(None, found.unnamed)].into_iter().filter(|group| group.sums.requests > 0);
+            Ok(listed.chain(rest).collect())
+        }
+    }
 }
 
 /// A span of whole hours in unix milliseconds.
@@ -146,11 +200,17 @@ fn push_total(out: &mut Vec<u8>, sums: &Sums, caches: Option<&PromptCacheSums>) 
     out.push(b'}');
 }
 
-fn push_rows(out: &mut Vec<u8>, name: &str, rows: &[(String, Sums)], head: impl Fn(&mut Vec<u8>, &str)) {
+/// Writes a list of sums. `head` writes what a row stands for, and returns its sums.
+fn push_rows<R>(
+    out: &mut Vec<u8>,
+    name: &str,
+    rows: &[R],
+    head: impl for<'r> Fn(&mut Vec<u8>, &'r R) -> &'r Sums,
+) {
     out.extend_from_slice(format!(",\"{name}\":[").as_bytes());
-    for (index, (group, sums)) in rows.iter().enumerate() {
+    for (index, row) in rows.iter().enumerate() {
         out.extend_from_slice(if index == 0 { b"{" } else { b",{" });
-        head(out, group);
+        let sums = head(out, row);
         out.push(b',');
         write_sums(out, sums);
         out.push(b'}');

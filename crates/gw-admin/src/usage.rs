@@ -47,7 +47,8 @@ enum ReportFormat {
 
 /// The groups of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Grouping {
+pub(crate) enum Grouping {
+    /// A request belongs to one group.
     By(GroupBy),
     /// Names of this kind. A request may have several.
     Names(Dimension),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use gw_wire::operation::Operation;
 use serde_json::Value;
 
 fn document() -> Value {
@@ -96,6 +97,19 @@ fn every_operation_is_named_once_and_says_what_it_needs() {
 fn the_periods_of_budgets_are_those_of_the_table() {
     let periods = &document()["components"]["schemas"]["BudgetPeriod"]["anyOf"][0]["enum"];
     assert_eq!(periods, &serde_json::json!(gw_store::Period::NAMES));
+}
+
+#[test]
+fn filters_by_surface_take_every_operation() {
+    let document = document();
+    let surfaces: BTreeSet<&str> = Operation::ALL.map(|operation| operation.row().surface).into();
+    for path in ["/admin/v1/requests", "/admin/v1/usage", "/admin/v1/overview"] {
+        let parameters = document["paths"][path]["get"]["parameters"].as_array().expect("parameters");
+        let filter = parameters.iter().find(|parameter| parameter["name"] == "surface").expect("a filter");
+        let listed =
+            filter["schema"]["enum"].as_array().expect("names").iter().filter_map(|name| name.as_str());
+        assert_eq!(listed.collect::<BTreeSet<_>>(), surfaces, "{path}");
+    }
 }
 
 #[test]

@@ -12,8 +12,14 @@ import { startGateway } from "./gateway.mjs";
 
 const KEYS = { admin: "sk-console-admin", viewer: "sk-console-viewer", holder: "sk-console-holder" };
 const CONFIG = `
-[aliases]
-"from-file" = "demo/chat"
+[[aliases]]
+name = "from-file"
+targets = ["demo/chat"]
+[[aliases]]
+name = "support"
+targets = [{ model = "demo/slow", match = { prompt_tokens = { above = 20000 } } }, "demo/chat"]
+defaults = { max_tokens = 40 }
+system = "Answer in at most five sentences."
 [[keys]]
 name = "root"
 key = "${KEYS.admin}"
@@ -26,6 +32,7 @@ role = "viewer"
 name = "holder"
 key = "${KEYS.holder}"
 log_payloads = true
+trust_attribution = true
 [[alerts]]
 name = "nobody"
 on = ["budget:1"]
@@ -181,6 +188,62 @@ describe("the console", () => {
     await second.page.getByRole("alert").getByText(/used already/).waitFor();
     assert.ok(await second.page.getByLabel("Key", { exact: true }).isVisible());
     await second.close();
+  });
+
+  it("names the end users and tags of requests, and leads to their other requests", async () => {
+    const answer = await call(KEYS.holder, "/v1/chat/completions", {
+      method: "POST",
+      body: JSON.stringify({
+        model: "support",
+        user: "ann",
+        tags: ["night", "project:a"],
+        messages: [{ role: "user", content: "Hello!" }],
+      }),
+    });
+    const id = await logged(answer);
+    const { page, faults, close } = await open(KEYS.admin);
+    await page.getByRole("tab", { name: "By end user" }).click();
+    await page.getByRole("row", { name: /no end user/ }).waitFor();
+    await page.getByRole("link", { name: "ann", exact: true }).click();
+    await page.getByRole("heading", { level: 1, name: "Requests" }).waitFor();
+    assert.match(page.url(), /end_user=ann/);
+    await page.locator(`a[href*="${id}"]`).click();
+    await page.getByRole("heading", { level: 1, name: `Request ${id}` }).waitFor();
+    await page.getByRole("link", { name: "project:a" }).click();
+    await page.getByLabel("Tag", { exact: true }).waitFor();
+    assert.equal(await page.getByLabel("Tag", { exact: true }).inputValue(), "project:a");
+    await page.locator(`a[href*="${id}"]`).waitFor();
+    assert.deepEqual(await seriousViolations(page), []);
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
+  it("shows presets with their targets, and opens them in the playground", async () => {
+    const { page, faults, close } = await open(KEYS.admin, { path: "providers?tab=presets" });
+    const preset = page.getByRole("region", { name: "Preset support" });
+    await preset.getByText("demo/slow, if the prompt has more than 20000 tokens").waitFor();
+    await preset.getByText("max_tokens = 40").waitFor();
+    await preset.getByText("Answer in at most five sentences.").waitFor();
+    assert.equal(await page.getByRole("region", { name: "Preset from-file" }).count(), 0);
+    assert.deepEqual(await seriousViolations(page), []);
+    await preset.getByRole("link", { name: "Try in the playground: support" }).click();
+    await page.getByRole("heading", { level: 1, name: "Playground" }).waitFor();
+    assert.match(page.url(), /models=support/);
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
+  it("makes a key whose end users and tags are believed", async () => {
+    const { page, close } = await open(KEYS.admin, { path: "keys" });
+    await page.getByRole("button", { name: "Create key" }).click();
+    await page.getByLabel("Name", { exact: true }).fill("proxy");
+    await page.getByText("Team, models and other limits").click();
+    await page.getByLabel("Believe the end users and tags of its requests").check();
+    await page.getByRole("button", { name: "Create", exact: true }).click();
+    await page.getByText(/^sk-gw-/).first().waitFor();
+    const { data } = await (await call(KEYS.admin, "/admin/v1/keys")).json();
+    assert.equal(data.find((key) => key.name === "proxy").trust_attribution, true);
+    await close();
   });
 
   it("shows the same sums as the API", async () => {

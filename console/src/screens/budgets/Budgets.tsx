@@ -18,7 +18,7 @@ export function Budgets() {
   return (
     <Screen
       title="Budgets and alerts"
-      lead="Rules limit what requests spend, over keys and teams. Alerts tell people before and when it happens."
+      lead="Rules limit what requests spend, over keys and teams. Alerts tell people when a limit is near or reached."
     >
       <Tabs
         label="Budgets and alerts"

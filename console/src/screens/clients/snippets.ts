@@ -268,6 +268,43 @@ print(answer.content[0].text)`,
   ];
 }
 
+function geminiCli(endpoint: Endpoint): Step[] {
+  return [
+    {
+      title: "Run these commands in the shell of Gemini CLI",
+      code: `${exports([
+        ["GOOGLE_GEMINI_BASE_URL", endpoint.origin],
+        ["GEMINI_API_KEY", endpoint.key],
+      ])}\ngemini --model ${shellWord(endpoint.model)}`,
+      note: 'Choose "Use Gemini API key" when it asks how to sign in.',
+    },
+    {
+      title: "Give the names of Google's small models to a model that you have",
+      code: `[aliases]
+"gemini-2.5-flash" = ${quoted(endpoint.model)}
+"gemini-2.5-flash-lite" = ${quoted(endpoint.model)}`,
+      note: "Gemini CLI calls these names for tasks beside the conversation. Write the lines into gateway.toml, or add both aliases under Configuration.",
+    },
+  ];
+}
+
+function googleGenai(endpoint: Endpoint): Step[] {
+  return [
+    { title: "Put the key into the environment", code: exports([["KEY", endpoint.key]]) },
+    {
+      title: "Call the gateway",
+      code: `import os
+
+from google import genai
+
+client = genai.Client(api_key=os.environ["KEY"], http_options={"base_url": ${quoted(endpoint.origin)}})
+answer = client.models.generate_content(model=${quoted(endpoint.model)}, contents="Hello!")
+print(answer.text)`,
+      note: "pip install google-genai",
+    },
+  ];
+}
+
 function langchain(endpoint: Endpoint): Step[] {
   return [
     { title: "Put the key into the environment", code: exports([["KEY", endpoint.key]]) },
@@ -359,10 +396,12 @@ export const CLIENTS: readonly Client[] = [
   { id: "opencode", name: "opencode", group: AGENTS, steps: opencode },
   { id: "goose", name: "goose", group: AGENTS, steps: goose },
   { id: "continue", name: "Continue", group: AGENTS, steps: continueDev },
+  { id: "gemini-cli", name: "Gemini CLI", group: AGENTS, steps: geminiCli },
   { id: "open-webui", name: "Open WebUI", group: AGENTS, steps: openWebui },
   { id: "openai-python", name: "OpenAI SDK, Python", group: "SDKs", steps: pythonOpenai },
   { id: "openai-typescript", name: "OpenAI SDK, TypeScript", group: "SDKs", steps: typescriptOpenai },
   { id: "anthropic", name: "Anthropic SDK", group: "SDKs", steps: anthropicSdk },
+  { id: "google-genai", name: "Google Gen AI SDK", group: "SDKs", steps: googleGenai },
   { id: "langchain", name: "LangChain", group: "SDKs", steps: langchain },
   {
     id: "own-prefix",

@@ -96,6 +96,11 @@ export function KeyFormDialog({
               checked={form.logsPayloads}
               onChange={(event) => change({ logsPayloads: event.target.checked })}
             />
+            <Checkbox
+              label="Believe the end users and tags of its requests"
+              checked={form.trustsAttribution}
+              onChange={(event) => change({ trustsAttribution: event.target.checked })}
+            />
           </div>
         </details>
         <Problem error={error} />

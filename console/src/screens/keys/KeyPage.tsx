@@ -85,6 +85,10 @@ function factsOf(key: KeyWithLimit): Fact[] {
     { label: "What ends first", value: bindingText(key.binding_limit) },
     { label: "Models", value: key.models ? key.models.join(", ") || "none" : "all" },
     { label: "Prompts and answers", value: key.log_payloads ? "kept for a time, masked" : "not kept" },
+    {
+      label: "End users and tags",
+      value: key.trust_attribution ? "as its requests name them" : "not believed",
+    },
     { label: "Created", value: key.created_at ? <Moment at={key.created_at} /> : "with the file" },
     { label: "Ends", value: key.expires_at ? utc(key.expires_at) : "never" },
     ...(key.metadata ? [{ label: "Metadata", value: <code>{JSON.stringify(key.metadata)}</code> }] : []),

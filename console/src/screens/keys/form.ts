@@ -24,6 +24,7 @@ export interface KeyForm extends LimitsForm {
   /** The end in UTC, as a datetime-local field has it. */
   expiresAt: string;
   logsPayloads: boolean;
+  trustsAttribution: boolean;
 }
 
 export const EMPTY_LIMITS: LimitsForm = {
@@ -45,6 +46,7 @@ export const EMPTY_KEY: KeyForm = {
   models: "",
   expiresAt: "",
   logsPayloads: false,
+  trustsAttribution: false,
 };
 
 const number = (value: number | null | undefined) =>
@@ -83,6 +85,7 @@ export function keyForm(key: Schemas["Key"]): KeyForm {
     models: (key.models ?? []).join(", "),
     expiresAt: key.expires_at?.slice(0, 16) ?? "",
     logsPayloads: key.log_payloads,
+    trustsAttribution: key.trust_attribution,
   };
 }
 
@@ -116,6 +119,7 @@ export function keyBody(form: KeyForm): KeyFields {
     models: models.length === 0 ? null : models,
     expires_at: form.expiresAt === "" ? null : `${form.expiresAt}:00Z`,
     log_payloads: form.logsPayloads,
+    trust_attribution: form.trustsAttribution,
   };
 }
 

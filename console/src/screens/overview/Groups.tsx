@@ -21,8 +21,17 @@ const TITLES: Record<Grouping, string> = {
   key: "Key",
   team: "Team",
   surface: "Surface",
+  end_user: "End user",
+  tag: "Tag",
+  repository: "Repository",
+  branch: "Branch",
+  pull_request: "Pull request",
 };
-const TABS: Tab<Grouping>[] = GROUPINGS.map((value) => ({ value, label: `By ${value}` }));
+const TABS: Tab<Grouping>[] = GROUPINGS.map((value) => ({ value, label: `By ${nounOf(value)}` }));
+
+function nounOf(by: Grouping): string {
+  return TITLES[by].toLowerCase();
+}
 
 /** The same sums, split by one property. */
 export function Groups({ overview, search, onChange }: GroupsProps) {
@@ -31,10 +40,10 @@ export function Groups({ overview, search, onChange }: GroupsProps) {
   return (
     <Tabs label="Split the figures" tabs={TABS} value={by} onChange={(next) => onChange({ by: next })}>
       <DataTable
-        label={`Usage by ${by}`}
+        label={`Usage by ${nounOf(by)}`}
         columns={columns}
         rows={overview.groups}
-        rowKey={(group) => group.group ?? ""}
+        rowKey={(group) => group.group ?? (group.other ? "others" : "none")}
         sort={search.sort ?? "cost.desc"}
         onSort={(sort) => onChange({ sort })}
         csvName={`usage-by-${by}`}
@@ -61,7 +70,7 @@ function columnsOf(by: Grouping, overview: Overview, range: OverviewSearch): Col
     {
       id: "group",
       header: TITLES[by],
-      value: (group) => group.name ?? group.group,
+      value: (group) => group.name ?? group.group ?? withoutName(by, group),
       cell: (group) => <GroupLink by={by} group={group} range={range} />,
     },
     number("requests", "Requests", (group) => group.requests),
@@ -81,6 +90,11 @@ function columnsOf(by: Grouping, overview: Overview, range: OverviewSearch): Col
   ];
 }
 
+/** The row of requests that belong to no group, or of all groups that are not listed. */
+function withoutName(by: Grouping, group: Group): string {
+  return group.other ? "all others" : `no ${nounOf(by)}`;
+}
+
 interface GroupLinkProps {
   by: Grouping;
   group: Group;
@@ -89,7 +103,9 @@ interface GroupLinkProps {
 
 /** Leads to the requests of the group. */
 function GroupLink({ by, group, range }: GroupLinkProps) {
-  if (group.group === null || group.group === "") return <span className="text-muted">no {by}</span>;
+  if (group.group === null || group.group === "") {
+    return <span className="text-muted">{withoutName(by, group)}</span>;
+  }
   const { since = "24h", until } = range;
   return (
     <Link

@@ -1,6 +1,17 @@
 import { oneOf, type Search, texts } from "@/app/urlState";
 
-export const GROUPINGS = ["model", "provider", "key", "team", "surface"] as const;
+export const GROUPINGS = [
+  "model",
+  "provider",
+  "key",
+  "team",
+  "surface",
+  "end_user",
+  "tag",
+  "repository",
+  "branch",
+  "pull_request",
+] as const;
 export type Grouping = (typeof GROUPINGS)[number];
 
 /** What the overview keeps in the address. */

@@ -4,6 +4,7 @@ import { Tabs } from "@/components/Tabs";
 import { Drill } from "./Drill";
 import { Explain } from "./Explain";
 import { Health } from "./Health";
+import { Presets } from "./Presets";
 import { Probe } from "./Probe";
 
 const route = getRouteApi("/providers");
@@ -11,11 +12,12 @@ const route = getRouteApi("/providers");
 const TABS = [
   { value: "health", label: "Health" },
   { value: "explain", label: "Explain a route" },
+  { value: "presets", label: "Presets" },
   { value: "drill", label: "Drill" },
   { value: "probe", label: "Probe" },
 ] as const;
 
-const PAGES = { health: Health, explain: Explain, drill: Drill, probe: Probe } as const;
+const PAGES = { health: Health, explain: Explain, presets: Presets, drill: Drill, probe: Probe } as const;
 
 /** How the providers do, and where requests go. */
 export function Providers() {

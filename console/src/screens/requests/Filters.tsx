@@ -22,7 +22,23 @@ const STATUSES = [
   "insufficient_quota",
   "client_closed_request",
 ];
-const SURFACES = ["chat", "responses", "messages", "completions", "embeddings"];
+const SURFACES = [
+  "chat",
+  "responses",
+  "messages",
+  "gemini",
+  "completions",
+  "embeddings",
+  "rerank",
+  "score",
+  "moderations",
+  "images",
+  "speech",
+  "transcriptions",
+  "translations",
+  "realtime",
+  "passthrough",
+];
 
 const TEXTS: { name: Filter; label: string; type?: "number" }[] = [
   { name: "model", label: "Model" },
@@ -30,6 +46,11 @@ const TEXTS: { name: Filter; label: string; type?: "number" }[] = [
   { name: "key", label: "Key id" },
   { name: "team", label: "Team" },
   { name: "session", label: "Session" },
+  { name: "end_user", label: "End user" },
+  { name: "tag", label: "Tag" },
+  { name: "repository", label: "Repository" },
+  { name: "branch", label: "Branch" },
+  { name: "pull_request", label: "Pull request" },
   { name: "cost_min", label: "Cost from (USD)", type: "number" },
   { name: "latency_min_ms", label: "Latency from (ms)", type: "number" },
   { name: "error", label: "Error contains" },

@@ -16,6 +16,7 @@ import { Costs } from "./Costs";
 import { curlOf } from "./curl";
 import { Neighbours } from "./Neighbours";
 import { Payload } from "./Payload";
+import { PromptCache } from "./PromptCache";
 import { RouteTaken } from "./RouteTaken";
 
 const route = getRouteApi("/requests/$requestId");
@@ -49,6 +50,11 @@ export function RequestPage() {
             <Section title="Tokens and cost">
               <Costs request={data} />
             </Section>
+            {data.prompt_cache ? (
+              <Section title="Prompt cache of the provider">
+                <PromptCache use={data.prompt_cache} />
+              </Section>
+            ) : null}
             <Section title="Prompt and answer">
               <Payload request={data} />
             </Section>
@@ -88,6 +94,45 @@ function cacheState(request: RequestDetail): string {
   return "not from the cache: no equal answer was stored, or the request did not ask for it";
 }
 
+/** Who caused the request, with links to the other requests of each name. */
+function attribution(request: RequestDetail): Fact[] {
+  const { end_user, tags, repository, branch, pull_request } = request;
+  const facts: Fact[] = [
+    { label: "End user", value: end_user ? <Narrowed filter="end_user" value={end_user} /> : "none" },
+  ];
+  if (tags && tags.length > 0) {
+    const value = (
+      <span className="flex flex-wrap gap-x-3">
+        {tags.map((tag) => (
+          <Narrowed key={tag} filter="tag" value={tag} />
+        ))}
+      </span>
+    );
+    facts.push({ label: "Tags", value });
+  }
+  for (const [filter, label, value] of [
+    ["repository", "Repository", repository],
+    ["branch", "Branch", branch],
+    ["pull_request", "Pull request", pull_request],
+  ] as const) {
+    if (value) facts.push({ label, value: <Narrowed filter={filter} value={value} /> });
+  }
+  return facts;
+}
+
+interface NarrowedProps {
+  filter: "end_user" | "tag" | "repository" | "branch" | "pull_request";
+  value: string;
+}
+
+function Narrowed({ filter, value }: NarrowedProps) {
+  return (
+    <Link to="/requests" search={{ [filter]: value }} className="link">
+      {value}
+    </Link>
+  );
+}
+
 function factsOf(request: RequestDetail): Fact[] {
   return [
     { label: "Status", value: <Status status={request.status} /> },
@@ -110,7 +155,8 @@ function factsOf(request: RequestDetail): Fact[] {
     { label: "Tokens", value: `${tokens(request.total_tokens)}${request.estimated ? " (estimated)" : ""}` },
     { label: "Cost", value: cost(request.cost_usd, request.unpriced ?? false) },
     { label: "Cache", value: cacheState(request) },
-    { label: "User of the client", value: request.user ?? "none" },
+    ...attribution(request),
+    { label: "User in the body", value: request.user ?? "none" },
     { label: "Address of the client", value: request.client ?? "unknown" },
   ];
 }

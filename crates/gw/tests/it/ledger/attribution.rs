@@ -238,6 +238,39 @@ async fn reports_count_each_name_and_the_total_once() {
 }
 
 #[tokio::test]
+async fn the_overview_has_the_hundred_most_expensive_names() {
+    let world = world().await;
+    let admin = spent(&world).await;
+    let groups = async |by: &str| -> Vec<Value> {
+        let overview = admin.get(&format!("/admin/v1/overview?by={by}")).await.ok().json();
+        assert_eq!(overview["by"], by);
+        let groups = overview["groups"].as_array().expect("groups");
+        groups.iter().map(|group| json!([group["group"], group["requests"], group["other"]])).collect()
+    };
+    for (by, expected) in [
+        ("end_user", vec![json!(["ann", 3, null]), json!(["bob", 1, null]), json!([null, 1, null])]),
+        ("tag", vec![json!(["a", 4, null]), json!(["b", 3, null]), json!([null, 1, null])]),
+        ("branch", vec![json!(["main", 3, null]), json!([null, 2, null])]),
+        ("repository", vec![json!([null, 5, null])]),
+        ("pull_request", vec![json!([null, 5, null])]),
+    ] {
+        assert_eq!(groups(by).await, expected, "{by}");
+    }
+    // Each of seven requests has 16 further tags, which is 114 tags with those above.
+    for request in 0..7 {
+        let tags: Vec<String> = (0..16).map(|tag| format!("{request}-{tag}")).collect();
+        let client = world.gateway.client().with_key(TRUSTED).with_header("x-gateway-tags", &tags.join(","));
+        client.post_json("/v1/chat/completions", &chat("acme/fast")).await.ok();
+    }
+    rows(&world.gateway, 12).await;
+    let tags = groups("tag").await;
+    assert_eq!(tags.len(), 102);
+    assert_eq!(tags[100..], [json!([null, 14, true]), json!([null, 1, null])]);
+    let answer = admin.get("/admin/v1/overview?by=session").await;
+    assert_eq!((answer.status, answer.code()), (400, "invalid_value".to_owned()));
+}
+
+#[tokio::test]
 async fn metrics_have_the_cost_of_each_name() {
     let world = world().await;
     let admin = spent(&world).await;
