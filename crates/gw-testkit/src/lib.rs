@@ -24,6 +24,7 @@ pub mod postgres;
 pub mod prometheus;
 pub mod proxy;
 pub mod redis;
+pub mod sources;
 pub mod sse;
 pub mod upstream;
 pub mod wait;

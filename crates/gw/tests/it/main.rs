@@ -22,4 +22,3 @@ mod security;
 mod streaming;
 mod surfaces;
 mod telemetry;
-mod tidy;

@@ -347,7 +347,7 @@ const TIME_OF_DAY: [(&str, &str); 10] = [
 #[test]
 fn s12_latencies_and_timeouts_are_measured_with_a_clock_that_never_jumps() {
     let mut asked = Vec::new();
-    for path in crate::tidy::rust_files() {
+    for path in gw_testkit::sources::rust_files() {
         let name = path.to_string_lossy().replace('\\', "/");
         let Some((_, name)) = name.rsplit_once("crates/") else { continue };
         let name = name.rsplit_once("gw/../").map_or(name, |(_, rest)| rest);

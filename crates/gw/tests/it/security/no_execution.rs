@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::authz::URLS;
 use crate::admin::keys::{ask, create};
 use crate::harness::{ADMIN, BINARY, KEY, Setup, chat};
-use crate::tidy::{root, shipped_sources};
+use gw_testkit::sources::{root, shipped_sources};
 
 /// Texts that shells, template engines and log formatters obey.
 const COMMANDS: &str = "$(touch pwned)`touch pwned`;touch pwned|touch pwned&{{7*7}}${7*7}<%= 7*7 %>#{7*7}${jndi:ldap://127.0.0.1/a}";

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::admin::keys::{ask, create};
 use crate::harness::{BINARY, Differences, chat, chat_with};
 use crate::security::canary::Heap;
-use crate::tidy::shipped_sources;
+use gw_testkit::sources::shipped_sources;
 
 const CHAT: &str = "/v1/chat/completions";
 

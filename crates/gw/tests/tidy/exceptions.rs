@@ -8,7 +8,7 @@ use std::path::Path;
 /// `found` maps a line to the place that it stands for. Fails when something is found that no line lists, and when a line
 /// is no longer needed. `UPDATE=1` takes out the lines that are no longer needed and never adds one.
 pub(super) fn assert_listed(rule: &str, file: &str, found: &BTreeMap<String, String>) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tidy").join(file);
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tidy").join(file);
     let text = std::fs::read_to_string(&path).unwrap_or_default();
     let listed: BTreeSet<&str> = text.lines().collect();
     let new: Vec<_> = found.iter().filter(|(line, _)| !listed.contains(line.as_str())).collect();

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use super::files::{crates, root};
+use gw_testkit::sources::root;
+
+use super::files::crates;
 use super::modules::Crate;
 
 /// Reads the table of ARCHITECTURE.md that lists the floors, the lowest first, each with the names of its modules.

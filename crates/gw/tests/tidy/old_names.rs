@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::exceptions::assert_listed;
-use super::files::{crate_of, relative, rust_files};
+use gw_testkit::sources::{relative, rust_files};
+
+use super::files::crate_of;
 use super::tokens::{Token, tokens};
 
 /// How a name is looked for.

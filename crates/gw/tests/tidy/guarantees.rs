@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::files::{root, rust_files};
+use gw_testkit::sources::{root, rust_files};
 
 /// Names of functions that follow a test attribute.
 fn tests_of(source: &str) -> BTreeSet<String> {

@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::files::{crates, relative};
+use gw_testkit::sources::relative;
+
+use super::files::crates;
 use super::tokens::{Token, tokens, without_tests};
 
 /// Names of HTTP and of vendors that are also names of our types.

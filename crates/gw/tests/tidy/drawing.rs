@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{dependencies, files, root};
+use gw_testkit::sources::root;
+
+use super::{dependencies, files};
 
 /// The crates that each crate imports.
 fn imports() -> BTreeMap<String, BTreeSet<String>> {

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use super::files::{crates, relative};
+use gw_testkit::sources::relative;
+
+use super::files::crates;
 use super::modules::Crate;
 
 /// The largest number of files that may import each other in a circle.

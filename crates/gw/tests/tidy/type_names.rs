@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::exceptions::assert_listed;
-use super::files::{crates, relative};
+use gw_testkit::sources::relative;
+
+use super::files::crates;
 
 #[test]
 fn no_two_types_of_a_crate_share_a_name() {
