@@ -6,7 +6,7 @@ use gw_engine::error::{Error, Kind, Result};
 use gw_store::journal::{Followed, RequestFollower};
 
 use crate::query::QueryParams;
-use crate::request_log::{FILTERS, RequestSearch, request_json};
+use crate::request_log::{RequestSearch, filters, request_json};
 
 /// The most readers at the same time.
 pub(crate) const MAX_READERS: usize = 32;
@@ -34,7 +34,7 @@ impl LiveRequests {
         query: &str,
         readers: &Arc<tokio::sync::Semaphore>,
     ) -> Result<Self> {
-        let params = QueryParams::parse(query, &FILTERS)?;
+        let params = QueryParams::parse(query, &filters())?;
         let search = RequestSearch::parse(&params, gw_wire::calendar::unix_seconds())?;
         let permit = Arc::clone(readers).try_acquire_owned().map_err(|_| {
             let message = format!("{MAX_READERS} others read new requests already.");

@@ -6,7 +6,7 @@ use gw_store::ledger::{Entry, Filter, GroupBy, PromptCacheSums, Sums};
 use gw_wire::attribution::Dimension;
 
 use crate::error::AdminError;
-use crate::query::QueryParams;
+use crate::query::{NAMES, QueryParams, SPAN};
 use crate::records::Records;
 use crate::response::{AdminResponse, AdminResult};
 use crate::time::{format_millis, format_seconds};
@@ -15,23 +15,8 @@ use crate::usage::{
     write_text_or_null,
 };
 
-const PARAMETERS: [&str; 15] = [
-    "by",
-    "compare",
-    "since",
-    "until",
-    "key",
-    "team",
-    "model",
-    "provider",
-    "session",
-    "surface",
-    "end_user",
-    "tag",
-    "repository",
-    "branch",
-    "pull_request",
-];
+/// The parameters beside the span and the names.
+const PARAMETERS: [&str; 2] = ["by", "compare"];
 /// The range of an overview without `since`, in hours.
 const DEFAULT_HOURS: i64 = 24;
 /// A longer range is shown by the day.
@@ -50,7 +35,7 @@ const MAX_NAMES: u32 = 100;
 
 /// `GET /admin/v1/overview` at the time `now` (unix seconds).
 pub(crate) async fn show_overview(records: &Records, query: &str, now: i64) -> AdminResult {
-    let params = QueryParams::parse(query, &PARAMETERS)?;
+    let params = QueryParams::parse(query, &[&PARAMETERS[..], &SPAN, &NAMES].concat())?;
     let (by_name, by) = grouping(&params)?;
     let has_previous = params.flag("compare")?;
     let as_of = now.saturating_mul(1000);

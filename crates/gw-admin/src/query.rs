@@ -14,6 +14,23 @@ const MAX_PAGE_ENTRIES: usize = 1000;
 /// Maximum length of a parameter's value, in bytes.
 const MAX_PARAMETER_BYTES: usize = 500;
 
+/// The span of a report or of the request log.
+pub(crate) const SPAN: [&str; 2] = ["since", "until"];
+/// The names by which reports and the request log are filtered.
+pub(crate) const NAMES: [&str; 11] = [
+    "key",
+    "team",
+    "model",
+    "provider",
+    "session",
+    "surface",
+    "end_user",
+    "tag",
+    "repository",
+    "branch",
+    "pull_request",
+];
+
 /// The APIs through which requests come.
 fn surfaces() -> [(&'static str, &'static str); Operation::ALL.len()] {
     Operation::ALL.map(|operation| (operation.row().surface, operation.row().surface))

@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use self::cost::CostObject;
 use self::decision::RouteObject;
 use self::neighbours::Neighbour;
-pub(crate) use self::search::{FILTERS, RequestSearch};
+pub(crate) use self::search::{RequestSearch, filters};
 use crate::error::not_found;
 use crate::ids::is_request_id;
 use crate::json::{Count, DeletedObject, ListObject, Usd};
@@ -229,7 +229,7 @@ fn prompt_cache_object(used: &PromptCacheUse) -> Option<Box<RawValue>> {
 
 /// `GET /admin/v1/requests` at the time `now` (unix seconds).
 pub(crate) async fn list_requests(records: &Records, query: &str, now: i64) -> AdminResult {
-    let params = QueryParams::parse(query, &[&FILTERS[..], &PAGE_PARAMETERS].concat())?;
+    let params = QueryParams::parse(query, &[&filters()[..], &PAGE_PARAMETERS].concat())?;
     let search = RequestSearch::parse(&params, now)?;
     let limit = params.page_size(DEFAULT_PAGE_REQUESTS)?;
     let after = params.text("after")?.map(|text| decode_cursor(&text)).transpose()?;

@@ -10,32 +10,15 @@ use gw_wire::money::Money;
 
 use crate::csv::csv_cell;
 use crate::error::AdminError;
-use crate::query::QueryParams;
+use crate::query::{NAMES, QueryParams, SPAN};
 use crate::records::Records;
 use crate::response::{AdminResponse, AdminResult};
 use crate::time::{format_millis, format_seconds};
 
 /// The ledger sums requests up by the hour.
 pub(crate) const MILLIS_PER_HOUR: i64 = 3_600_000;
-const PARAMETERS: [&str; 17] = [
-    "by",
-    "group_by",
-    "since",
-    "until",
-    "key",
-    "team",
-    "model",
-    "provider",
-    "session",
-    "surface",
-    "end_user",
-    "tag",
-    "repository",
-    "branch",
-    "pull_request",
-    "limit",
-    "format",
-];
+/// The parameters beside the span and the names.
+const PARAMETERS: [&str; 4] = ["by", "group_by", "limit", "format"];
 /// The most groups of a report that has a limit.
 const MAX_GROUPS: usize = 1_000;
 
@@ -85,7 +68,7 @@ pub(crate) async fn report_usage(
     is_csv_preferred: bool,
     now: i64,
 ) -> AdminResult {
-    let params = QueryParams::parse(query, &PARAMETERS)?;
+    let params = QueryParams::parse(query, &[&PARAMETERS[..], &SPAN, &NAMES].concat())?;
     let (group_name, grouping) = grouping(&params)?;
     let preferred = if is_csv_preferred { ReportFormat::Csv } else { ReportFormat::Json };
     let formats = [("json", ReportFormat::Json), ("csv", ReportFormat::Csv)];

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::payloads::ContentCapture;
 use gw_engine::request::uploads::{FormKind, UploadedForm};
-use gw_engine::settings::Role;
 use gw_engine::{CallLog, Caller, ClientSurface, RequestContext};
 use gw_wire::request::form::form_body;
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE};
@@ -29,7 +28,7 @@ use crate::request_record::RequestRecord;
 use crate::response::{ExtraHeaders, GatewayReply, HttpReply};
 use crate::session::session_of;
 use crate::state::ServerState;
-use crate::upload::{BoxError, content_length, overloaded, too_large};
+use crate::upload::{BoxError, content_length, too_large};
 use crate::wishes::Wishes;
 
 /// Checks limits, media type and size, reads the form, then calls the engine.
@@ -46,14 +45,7 @@ where
     B::Error: Into<BoxError>,
 {
     let state = Arc::clone(&record.state);
-    if caller.role() == Role::Viewer {
-        let message = "A key of role viewer may not generate: it reads the management API.";
-        return Err(Error::new(Kind::RoleNotAllowed, message));
-    }
-    record.in_flight = Some(state.admit_in_flight()?);
-    if state.is_draining() {
-        return Err(overloaded("The gateway is shutting down."));
-    }
+    record.in_flight = Some(state.begin_generation(&caller)?);
     let wishes = Wishes::read(&parts.headers)?;
     // A dry run uses up no limit.
     if wishes.dry_run.is_none() {

@@ -289,10 +289,7 @@ where
         }
         (Endpoint::Generate(generation), Some(caller)) => {
             record.in_flight = Some(state.take_in_flight());
-            if caller.role() == Role::Viewer {
-                let message = "A key of role viewer may not generate: it reads the management API.";
-                return Err(Error::new(Kind::RoleNotAllowed, message));
-            }
+            ServerState::check_may_generate(&caller)?;
             admitted_generate(parts, generation, body, record, caller, (admission, extra)).await
         }
         (Endpoint::GenerateForm(kind), Some(caller)) => {

@@ -12,11 +12,10 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use bytes::Bytes;
-use gw_engine::error::{Error, Kind, Result};
+use gw_engine::error::Result;
 use gw_engine::passthrough::{PassthroughBody, PassthroughReply, PassthroughRequest};
 use gw_engine::passthrough_routes::{PassthroughMatch, PassthroughRoute};
 use gw_engine::payloads::ContentCapture;
-use gw_engine::settings::Role;
 use gw_engine::{CallLog, Caller, ClientSurface, RequestContext};
 use http::request::Parts;
 use http_body::Body;
@@ -33,9 +32,7 @@ use crate::response::{ExtraHeaders, GatewayReply, HttpReply};
 use crate::router::RouteMatch;
 use crate::session::session_of;
 use crate::state::ServerState;
-use crate::upload::{
-    BodySender, BoxError, Encoding, content_length, is_json_or_missing, overloaded, read, too_large,
-};
+use crate::upload::{BodySender, BoxError, Encoding, content_length, is_json_or_missing, read, too_large};
 use crate::wishes;
 
 /// The pass-through route of a URL that is none of the gateway's own.
@@ -71,14 +68,7 @@ where
     B::Error: Into<BoxError>,
 {
     let state = Arc::clone(&record.state);
-    if caller.role() == Role::Viewer {
-        let message = "A key of role viewer may not call upstreams: it reads the management API.";
-        return Err(Error::new(Kind::RoleNotAllowed, message));
-    }
-    record.in_flight = Some(state.admit_in_flight()?);
-    if state.is_draining() {
-        return Err(overloaded("The gateway is shutting down."));
-    }
+    record.in_flight = Some(state.begin_generation(&caller)?);
     wishes::refuse(&parts.headers)?;
     let path = passed_path(&parts.uri, route)?;
     record.admission_permit = Some(admitted(state.engine.admit(&caller, &record.request_id).await, extra)?);

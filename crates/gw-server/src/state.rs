@@ -8,10 +8,11 @@ use std::time::Instant;
 
 use gw_admin::{Diagnostics, LiveAdminService, LiveConfiguration, SignIn};
 use gw_console::Asset;
-use gw_engine::Engine;
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::request::trace::Tracer;
+use gw_engine::settings::Role;
 use gw_engine::shared_pool::SharedPool;
+use gw_engine::{Caller, Engine};
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
 
@@ -277,6 +278,27 @@ impl ServerState {
                 Error::new(Kind::RateLimitExceeded, message).retry_after(wait)
             }
         }
+    }
+
+    /// Refuses keys that only read the management API.
+    pub(crate) fn check_may_generate(caller: &Caller) -> Result<()> {
+        match caller.role() {
+            Role::Viewer => {
+                let message = "A key of role viewer may not generate: it reads the management API.";
+                Err(Error::new(Kind::RoleNotAllowed, message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Begins a request that generates: counts it as in flight, and refuses it if the key may not generate or the gateway is shutting down.
+    pub(crate) fn begin_generation(&self, caller: &Caller) -> Result<InFlightPermit> {
+        Self::check_may_generate(caller)?;
+        let permit = self.admit_in_flight()?;
+        if self.is_draining() {
+            return Err(overloaded("The gateway is shutting down."));
+        }
+        Ok(permit)
     }
 
     /// Counts a request as in flight, or refuses it when `max_in_flight` requests are.

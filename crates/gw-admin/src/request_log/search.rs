@@ -8,7 +8,7 @@ use gw_wire::money::Price;
 use gw_wire::request::fields::{Path, invalid_value};
 
 use crate::error::AdminError;
-use crate::query::QueryParams;
+use crate::query::{NAMES, QueryParams};
 
 /// The most rows that one request compares. They bound the work, however long the log is.
 const MAX_COMPARED: usize = 5_000;
@@ -17,24 +17,13 @@ const ROWS_PER_QUERY: usize = 1_000;
 /// Femto-USD per nano-USD.
 const FEMTOS_PER_NANO: i128 = 1_000_000;
 
+/// The conditions of a search beside the names.
+const CONDITIONS: [&str; 4] = ["status", "cost_min", "latency_min_ms", "error"];
+
 /// The parameters that every search of the log has.
-pub(crate) const FILTERS: [&str; 15] = [
-    "key",
-    "team",
-    "model",
-    "provider",
-    "session",
-    "surface",
-    "end_user",
-    "tag",
-    "repository",
-    "branch",
-    "pull_request",
-    "status",
-    "cost_min",
-    "latency_min_ms",
-    "error",
-];
+pub(crate) fn filters() -> Vec<&'static str> {
+    [&NAMES[..], &CONDITIONS].concat()
+}
 
 /// A search of the request log.
 #[derive(Clone, Debug, Default)]
@@ -183,7 +172,7 @@ mod tests {
     use super::*;
 
     fn search(query: &str) -> Result<RequestSearch, Error> {
-        RequestSearch::parse(&QueryParams::parse(query, &FILTERS)?, 0)
+        RequestSearch::parse(&QueryParams::parse(query, &filters())?, 0)
     }
 
     fn entry() -> Entry {

@@ -9,6 +9,7 @@ pub(in crate::adapters) mod images_stream;
 mod joined_texts;
 pub(in crate::adapters) mod lenient;
 mod located;
+mod media_event;
 pub(in crate::adapters) mod moderation;
 mod quick;
 mod repair;

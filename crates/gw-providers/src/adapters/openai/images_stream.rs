@@ -1,18 +1,17 @@
 //! Streams of images in OpenAI's dialect (platform.openai.com/docs/api-reference/images-streaming, November 2026).
 
 use gw_wire::event::{COMPLETED_IMAGE, Event, PARTIAL_IMAGE};
-use gw_wire::failure::FailureKind;
 use gw_wire::reply::Finish;
 use gw_wire::request::images::{GeneratedImage, ImageContent, ImagesReply};
 use gw_wire::usage::{ImageForm, Usage};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::images::{ImageUsage, usage, written};
 use super::lenient::{LenientText, lenient_members};
+use super::media_event::{read, told};
 use crate::adapter::StreamDecoder;
 use crate::adapters::bounded::Bounded;
-use crate::adapters::failure::{invalid, invalid_event, reported};
+use crate::adapters::failure::invalid;
 use crate::adapters::sse_adapter::{
     EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
 };
@@ -55,19 +54,13 @@ impl StreamState for ImagesStream {
         if event.data == b"[DONE]" {
             return self.progress.end(sink);
         }
-        let Ok(text) = std::str::from_utf8(event.data) else {
-            return self.progress.fail(invalid("an event of the stream is not UTF-8"), sink);
-        };
-        let read = serde_json::from_str::<&RawValue>(text)
-            .and_then(|raw| Ok((raw, serde_json::from_str::<ImageEvent<'_>>(text)?)));
-        let (raw, read) = match read {
+        let (raw, read) = match read::<ImageEvent<'_>>(event.data) {
             Ok(read) => read,
-            Err(fault) => return self.progress.fail(invalid_event(&fault), sink),
+            Err(failure) => return self.progress.fail(failure, sink),
         };
         let kind = read.kind.as_ref().map(|kind| kind.0.as_ref()).unwrap_or_default();
         if event.name == b"error" || kind == "error" || read.error.is_some() {
-            let error = serde_json::from_str(text).unwrap_or(Value::Null);
-            return self.progress.fail(reported(&error, FailureKind::StreamBroken), sink);
+            return self.progress.fail(told(raw), sink);
         }
         if kind.ends_with(".partial_image") {
             sink(Event::Extra { choice: 0, name: PARTIAL_IMAGE, value: raw });

@@ -4,16 +4,15 @@
 use std::borrow::Cow;
 
 use gw_wire::event::{Event, TRANSCRIPT_DONE, TRANSCRIPT_SEGMENT};
-use gw_wire::failure::FailureKind;
 use gw_wire::reply::Finish;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::audio_usage::{AudioUsage, usage};
 use super::lenient::{LenientText, lenient_members};
+use super::media_event::{read, told};
 use crate::adapter::StreamDecoder;
 use crate::adapters::bounded::Bounded;
-use crate::adapters::failure::{invalid, invalid_event, reported};
+use crate::adapters::failure::invalid;
 use crate::adapters::sse_adapter::{
     EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
 };
@@ -53,21 +52,15 @@ impl StreamState for TranscriptStream {
         if event.data == b"[DONE]" {
             return self.progress.end(sink);
         }
-        let Ok(text) = std::str::from_utf8(event.data) else {
-            return self.progress.fail(invalid("an event of the stream is not UTF-8"), sink);
-        };
-        let read = serde_json::from_str::<&RawValue>(text)
-            .and_then(|raw| Ok((raw, serde_json::from_str::<TranscriptEvent<'_>>(text)?)));
-        let (raw, read) = match read {
+        let (raw, read) = match read::<TranscriptEvent<'_>>(event.data) {
             Ok(read) => read,
-            Err(fault) => return self.progress.fail(invalid_event(&fault), sink),
+            Err(failure) => return self.progress.fail(failure, sink),
         };
         // Mistral names its events in the field of the event as well.
         let named = std::str::from_utf8(event.name).unwrap_or_default();
         let kind = read.kind.as_ref().map_or(named, |kind| kind.0.as_ref());
         if named == "error" || kind == "error" || read.error.is_some() {
-            let error = serde_json::from_str(text).unwrap_or(Value::Null);
-            return self.progress.fail(reported(&error, FailureKind::StreamBroken), sink);
+            return self.progress.fail(told(raw), sink);
         }
         match kind {
             "transcript.text.delta" | "transcription.text.delta" => {
