@@ -182,6 +182,11 @@ impl Upload {
         Self { notice: Some(notice), ..self }
     }
 
+    /// The upload, whose end nobody is told.
+    pub(crate) fn without_notice(&self) -> Self {
+        Self { body: self.body.clone(), notice: None }
+    }
+
     /// The form; None: the files stand in a document.
     #[must_use]
     pub fn form(&self) -> Option<&Multipart> {
