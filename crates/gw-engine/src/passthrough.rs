@@ -198,6 +198,14 @@ async fn count_in_rules(
     Ok(())
 }
 
+/// The bytes of a body that was read, and the most bytes of the body.
+fn body_size(body: &PassthroughBody) -> (u64, u64) {
+    match body {
+        PassthroughBody::Whole(body) => (body.len() as u64, body.len() as u64),
+        PassthroughBody::Streamed(upload) => (0, upload.most_bytes()),
+    }
+}
+
 fn prepare(
     services: &Services,
     snapshot: Arc<Snapshot>,
@@ -223,8 +231,7 @@ fn prepare(
     }
     let known = recognised.first().copied().flatten();
     let model = known.unwrap_or(&route.model);
-    let charging =
-        Charging::of(route, (model, known.is_some()), &facts, body.map_or(0, |body| body.len() as u64));
+    let charging = Charging::of(route, (model, known.is_some()), &facts, body_size(&request.body));
     let candidate = Candidate {
         model: Arc::clone(model),
         provider: Arc::clone(&route.provider),

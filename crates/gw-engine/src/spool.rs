@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Bytes, BytesMut};
 use gw_providers::client::{TornUpload, UploadSource};
 use gw_providers::multipart::FileSource;
+use gw_wire::webm::{WINDOW_BYTES, WebmDuration};
 use parking_lot::Mutex;
 use tokio::task::{JoinHandle, spawn_blocking};
 
@@ -157,6 +158,9 @@ impl Spool {
         use lofty::file::{AudioFile, FileType};
         use lofty::probe::Probe;
 
+        if WebmDuration::is_webm(&self.read_at(0, 4).ok()?) {
+            return self.webm_duration();
+        }
         let mut options = ParseOptions::new();
         options.read_tags(false).read_cover_art(false);
         let reader = || Cursor { spool: Arc::clone(self), at: 0, left: MOST_MEASURED_BYTES };
@@ -167,6 +171,22 @@ impl Spool {
         };
         let duration = probe.read().ok()?.properties().duration();
         u64::try_from(duration.as_micros()).ok().filter(|micros| *micros > 0)
+    }
+
+    fn webm_duration(&self) -> Option<u64> {
+        let (mut measured, mut left) = (WebmDuration::default(), MOST_MEASURED_BYTES);
+        while let Some(place) = measured.place() {
+            let mut window = self.read_at(place, WINDOW_BYTES).ok()?;
+            let missing = WINDOW_BYTES.saturating_sub(window.len() as u64);
+            if missing > 0 && !window.is_empty() {
+                // The beginning of the window is in memory and the rest on the disk.
+                let rest = self.read_at(place.checked_add(window.len() as u64)?, missing).ok()?;
+                window = [&*window, &*rest].concat().into();
+            }
+            left = left.checked_sub(window.len() as u64)?;
+            measured.read(&window);
+        }
+        measured.micros()
     }
 
     /// As `duration`, on a thread that may wait.
@@ -334,11 +354,48 @@ mod tests {
         assert_eq!(read_all(&file).await, Err(TornUpload));
     }
 
+    /// A recording of a browser: blocks of 20 ms, of which the first one is larger than the memory.
+    fn webm() -> Vec<u8> {
+        let mut file = vec![0x1a, 0x45, 0xdf, 0xa3, 0x80];
+        file.extend([0x18, 0x53, 0x80, 0x67, 0x01, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
+        file.extend([0x1f, 0x43, 0xb6, 0x75, 0x01, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xe7, 0x81, 0]);
+        let size = 70_000_u64;
+        file.push(0xa3);
+        file.extend((size | 1 << 56).to_be_bytes());
+        file.extend([0x81, 0, 0, 0x80]);
+        file.resize(file.len() - 4 + usize::try_from(size).unwrap(), 0);
+        file.extend([0xa3, 0x85, 0x81, 0, 20, 0x80, 7]);
+        file
+    }
+
+    /// An Ogg file with three pages: 96,000 samples of Opus, which are two seconds.
+    fn ogg_opus() -> Vec<u8> {
+        let page = |kind: u8, granule: u64, number: u32, packet: &[u8]| {
+            let mut page = b"OggS\0".to_vec();
+            page.push(kind);
+            page.extend(granule.to_le_bytes());
+            page.extend(1_u32.to_le_bytes());
+            page.extend(number.to_le_bytes());
+            page.extend([0; 4]);
+            page.extend([1, u8::try_from(packet.len()).unwrap()]);
+            page.extend_from_slice(packet);
+            page
+        };
+        let head = [b"OpusHead\x01\x01", &[0, 0][..], &48_000_u32.to_le_bytes(), &[0, 0, 0]].concat();
+        let tags = [b"OpusTags", &1_u32.to_le_bytes()[..], b"x", &[0; 4]].concat();
+        [page(2, 0, 0, &head), page(0, 0, 1, &tags), page(4, 96_000, 2, &[0; 100])].concat()
+    }
+
     #[tokio::test]
-    async fn a_wav_file_tells_its_duration_and_noise_tells_none() {
+    async fn sound_files_tell_their_duration_and_noise_tells_none() {
         let mut wav = b"RIFF\xa4\x3e\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x80\x3e\x00\x00\x02\x00\x10\x00data\x80\x3e\x00\x00".to_vec();
         wav.resize(44 + 16_000, 0);
-        for (content, duration) in [(wav, Some(1_000_000)), (vec![7; 9_000], None)] {
+        for (content, duration) in [
+            (wav, Some(1_000_000)),
+            (webm(), Some(40_000)),
+            (ogg_opus(), Some(2_000_000)),
+            (vec![7; 9_000], None),
+        ] {
             let mut writer = writer();
             writer.write(content.into()).await.unwrap();
             let spool = writer.spool();

@@ -29,7 +29,8 @@ pub struct HttpCall {
     /// Method.
     pub method: Method,
     /// Appended to the provider's base path, begins with `/`. Every variable segment is percent-encoded. A path that begins
-    /// with `/../` replaces the last segment of the base path.
+    /// with `/../` replaces the last segment of the base path. A path that begins with `//` goes to the provider's second
+    /// service ([`Built::second_url`]).
     pub path: String,
     /// Headers of the dialect (`content-type`, `accept`, …), never credentials.
     pub headers: HeaderMap,
@@ -376,6 +377,8 @@ pub struct Built {
     pub signer: Option<Arc<dyn Signer>>,
     /// The address when the settings have no `base_url` and a region or a project decides.
     pub base_url: Option<String>,
+    /// The address of a second service of the provider, if it offers some of its surfaces at another host.
+    pub second_url: Option<&'static str>,
     /// The one-shot surfaces beside embeddings.
     pub surfaces: Surfaces,
 }
@@ -384,7 +387,7 @@ impl Built {
     /// A dialect with plain keys and a fixed address.
     #[must_use]
     pub fn new(adapter: Box<dyn Adapter>) -> Self {
-        Self { adapter, signer: None, base_url: None, surfaces: Surfaces::default() }
+        Self { adapter, signer: None, base_url: None, second_url: None, surfaces: Surfaces::default() }
     }
 }
 

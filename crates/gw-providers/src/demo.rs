@@ -72,7 +72,7 @@ impl Demo {
             return DemoResponse::json(200, &models());
         }
         if let Some(upload) = &call.upload {
-            return match (path, upload.form().field("model")) {
+            return match (path, upload.form().and_then(|form| form.field("model"))) {
                 ("/audio/transcriptions" | "/audio/translations", Some("transcribe")) => {
                     audio::transcript(upload).await
                 }

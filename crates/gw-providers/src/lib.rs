@@ -6,6 +6,7 @@ pub mod client;
 pub mod demo;
 pub mod gateway_format;
 pub mod in_process;
+mod inline_files;
 pub mod media_sizes;
 pub mod missing_model;
 pub mod model_rules;

@@ -34,6 +34,15 @@ pub struct FormFile {
     pub content: Arc<dyn FileSource>,
 }
 
+/// A document with files in it.
+pub(crate) trait UploadDocument: Send + Sync + fmt::Debug {
+    /// Reads it from its beginning.
+    fn open(self: Arc<Self>) -> Box<dyn UploadSource>;
+
+    /// Its length; None: it is not known yet.
+    fn length(&self) -> Option<u64>;
+}
+
 /// A form.
 #[derive(Clone, Debug)]
 pub struct Multipart {
@@ -50,16 +59,23 @@ enum Part {
 /// Called when an upstream has got the whole body.
 pub type SentNotice = Arc<dyn Fn() + Send + Sync>;
 
-/// A form on its way.
+/// A body with files on its way.
 #[derive(Clone)]
 pub struct Upload {
-    form: Arc<Multipart>,
+    body: UploadBody,
     notice: Option<SentNotice>,
+}
+
+/// The kinds of bodies with files.
+#[derive(Clone, Debug)]
+enum UploadBody {
+    Form(Arc<Multipart>),
+    Document(Arc<dyn UploadDocument>),
 }
 
 impl fmt::Debug for Upload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upload").field("form", &self.form).finish_non_exhaustive()
+        f.debug_struct("Upload").field("body", &self.body).finish_non_exhaustive()
     }
 }
 
@@ -109,7 +125,7 @@ impl Multipart {
         let media_type = format!("multipart/form-data; boundary={}", self.boundary);
         headers.extend(HeaderValue::from_str(&media_type).ok().map(|value| (CONTENT_TYPE, value)));
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        let upload = Some(Upload { form: Arc::new(self), notice: None });
+        let upload = Some(Upload { body: UploadBody::Form(Arc::new(self)), notice: None });
         HttpCall { method: Method::POST, path, headers, body: Bytes::new(), upload }
     }
 
@@ -155,28 +171,60 @@ fn quoted(name: &str) -> String {
 }
 
 impl Upload {
+    /// The upload of a document with files in it.
+    pub(crate) fn of_document(document: impl UploadDocument + 'static) -> Self {
+        Self { body: UploadBody::Document(Arc::new(document)), notice: None }
+    }
+
     /// The upload, which tells when an upstream has got all of it.
     #[must_use]
     pub fn with_notice(self, notice: SentNotice) -> Self {
         Self { notice: Some(notice), ..self }
     }
 
-    /// The form.
+    /// The upload, whose end nobody is told.
+    pub(crate) fn without_notice(&self) -> Self {
+        Self { body: self.body.clone(), notice: None }
+    }
+
+    /// The form; None: the files stand in a document.
     #[must_use]
-    pub fn form(&self) -> &Multipart {
-        &self.form
+    pub fn form(&self) -> Option<&Multipart> {
+        match &self.body {
+            UploadBody::Form(form) => Some(form),
+            UploadBody::Document(_) => None,
+        }
     }
 
     /// The body, from its beginning.
     #[must_use]
     pub fn open(&self) -> StreamedBody {
-        let form = Arc::clone(&self.form);
-        let length = form.length();
-        let notice = self.notice.clone();
-        StreamedBody {
-            length,
-            source: Box::new(FormSource { form, next: 0, file: None, is_over: false, notice }),
+        let (length, source): (_, Box<dyn UploadSource>) = match &self.body {
+            UploadBody::Form(form) => {
+                let source = FormSource { form: Arc::clone(form), next: 0, file: None, is_over: false };
+                (form.length(), Box::new(source))
+            }
+            UploadBody::Document(document) => (document.length(), Arc::clone(document).open()),
+        };
+        StreamedBody { length, source: Box::new(NoticedSource { source, notice: self.notice.clone() }) }
+    }
+}
+
+/// A body whose end is told.
+struct NoticedSource {
+    source: Box<dyn UploadSource>,
+    notice: Option<SentNotice>,
+}
+
+impl UploadSource for NoticedSource {
+    fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TornUpload>>> {
+        let piece = ready!(self.source.poll_piece(cx));
+        if piece.is_none()
+            && let Some(notice) = self.notice.take()
+        {
+            notice();
         }
+        Poll::Ready(piece)
     }
 }
 
@@ -188,7 +236,6 @@ struct FormSource {
     /// The file that is sent.
     file: Option<Box<dyn UploadSource>>,
     is_over: bool,
-    notice: Option<SentNotice>,
 }
 
 impl UploadSource for FormSource {
@@ -209,9 +256,6 @@ impl UploadSource for FormSource {
         }
         if !std::mem::replace(&mut self.is_over, true) {
             return Poll::Ready(Some(Ok(self.form.end())));
-        }
-        if let Some(notice) = self.notice.take() {
-            notice();
         }
         Poll::Ready(None)
     }

@@ -60,6 +60,8 @@ pub struct Provider {
     adapter: Box<dyn Adapter>,
     surfaces: Surfaces,
     transport: Transport,
+    /// Gets the calls whose path begins with `//`. None: the provider has one host.
+    second_service: Option<Box<Client>>,
     credentials: Credentials,
     /// Replaces the keys.
     signer: Option<Arc<dyn Signer>>,
@@ -118,6 +120,10 @@ impl Provider {
         let in_provider = |fault| ProviderError { provider: settings.name.clone(), fault };
         let built = registry::build(settings).map_err(in_provider)?;
         let transport = transport(built.base_url.as_deref()).map_err(in_provider)?;
+        let second_service = match (&transport, built.second_url) {
+            (Transport::Http(_), Some(url)) => Some(Box::new(client(settings, url).map_err(in_provider)?)),
+            _ => None,
+        };
         let credentials =
             Credentials::new(&settings.api_keys, built.adapter.traits().scheme).map_err(in_provider)?;
         let headers = configured_headers(settings).map_err(in_provider)?;
@@ -143,6 +149,7 @@ impl Provider {
                 Transport::Demo(_) | Transport::InProcess(_) => None,
             },
             transport,
+            second_service,
             credentials,
             signer: built.signer,
             headers,
@@ -277,6 +284,7 @@ impl Provider {
     pub async fn send(&self, mut call: HttpCall, clocks: &Timeouts) -> Result<UpstreamResponse, Failure> {
         match &self.transport {
             Transport::Http(client) => {
+                let client = self.second_service_of(&mut call).unwrap_or(client);
                 let key = self.complete(&mut call.headers)?;
                 if let Some(signer) = &self.signer {
                     let url = client.url(&call.path);
@@ -302,6 +310,14 @@ impl Provider {
                 Ok(UpstreamResponse { status, headers, body: UpstreamBody::in_process(body), key })
             }
         }
+    }
+
+    /// The second service, if the call goes there. The path of the call then is the path at that service.
+    fn second_service_of(&self, call: &mut HttpCall) -> Option<&Client> {
+        let second = self.second_service.as_deref()?;
+        let path = call.path.strip_prefix('/').filter(|path| path.starts_with('/'))?;
+        call.path = path.to_owned();
+        Some(second)
     }
 
     /// Removes this provider's secrets from an upstream's message. Some upstreams repeat the key of the call, and not
@@ -424,14 +440,17 @@ fn transport(settings: &ProviderSettings, made: Option<&str>) -> Result<Transpor
     }
     let base_url = settings.base_url.as_deref().or(made).or_else(|| presets::base_url(settings));
     let base_url = base_url.ok_or_else(|| SettingsError::NoAddress(settings.name.clone()))?;
+    Ok(Transport::Http(Box::new(client(settings, base_url)?)))
+}
+
+fn client(settings: &ProviderSettings, url: &str) -> Result<Client, SettingsError> {
     let ca_file = match settings.options.get("ca_file") {
         None => None,
         Some(toml::Value::String(path)) => Some(PathBuf::from(path)),
         Some(_) => return Err(SettingsError::Option { name: "ca_file", expected: "a path" }),
     };
-    let client = Client::new(base_url, settings.allow_private_network, ca_file.as_deref())?;
-    let client = if settings.allow_plain_http { client } else { client.without_public_plain_http() };
-    Ok(Transport::Http(Box::new(client)))
+    let client = Client::new(url, settings.allow_private_network, ca_file.as_deref())?;
+    Ok(if settings.allow_plain_http { client } else { client.without_public_plain_http() })
 }
 
 fn configured_headers(settings: &ProviderSettings) -> Result<Vec<Header>, SettingsError> {

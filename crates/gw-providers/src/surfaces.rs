@@ -10,6 +10,7 @@ use gw_wire::request::rerank::{RerankReply, RerankRequest};
 use gw_wire::request::score::ScoreRequest;
 use gw_wire::request::speech::SpeechRequest;
 use gw_wire::request::transcription::{Transcript, TranscriptionRequest};
+use gw_wire::usage::Usage;
 
 use crate::adapter::{HttpCall, StreamDecoder, Target};
 use crate::multipart::FormFile;
@@ -154,8 +155,25 @@ pub trait Images: Send + Sync + fmt::Debug {
     fn stream(&self, request: &ImagesRequest) -> Box<dyn StreamDecoder>;
 }
 
+/// A sound that came in one JSON document.
+#[derive(Debug)]
+pub struct WholeSound<'a> {
+    /// The file.
+    pub sound: Cow<'a, [u8]>,
+    /// The usage, if it is reported.
+    pub usage: Option<Usage>,
+}
+
 /// The speech of texts.
 pub trait Speech: Send + Sync + fmt::Debug {
+    /// Checks whether the provider can do all that the request asks for.
+    ///
+    /// # Errors
+    /// The missing ability, as the end of a sentence about the model.
+    fn check(&self, _: &SpeechRequest) -> Result<(), &'static str> {
+        Ok(())
+    }
+
     /// Encodes the call.
     ///
     /// # Errors
@@ -166,7 +184,7 @@ pub trait Speech: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// The failure that it describes, or `InvalidResponse`.
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<Cow<'a, [u8]>, Failure>;
+    fn decode<'a>(&self, body: &'a [u8], request: &SpeechRequest) -> Result<WholeSound<'a>, Failure>;
 
     /// The decoder of an answer of this media type.
     fn stream(&self, request: &SpeechRequest, media_type: &str) -> Box<dyn StreamDecoder>;
@@ -180,6 +198,11 @@ pub trait Transcription: Send + Sync + fmt::Debug {
     /// The missing ability, as the end of a sentence about the model.
     fn check(&self, _: &TranscriptionRequest) -> Result<(), &'static str> {
         Ok(())
+    }
+
+    /// The most bytes of a recording.
+    fn most_file_bytes(&self) -> u64 {
+        u64::MAX
     }
 
     /// Encodes the call.

@@ -89,7 +89,13 @@ where
         record.body_permit = Some(permit);
         (bytes, None)
     } else {
-        (Bytes::new(), Some(gw_engine::passthrough::upload(content_length(&parts.headers))))
+        (
+            Bytes::new(),
+            Some(gw_engine::passthrough::upload(
+                content_length(&parts.headers),
+                state.settings.upload_limit as u64,
+            )),
+        )
     };
     capture(record, &state, &caller, &body_bytes);
     let log = Arc::new(CallLog::default());

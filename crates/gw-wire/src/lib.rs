@@ -32,3 +32,4 @@ pub mod stream;
 pub mod trace_context;
 pub mod usage;
 pub mod utf8;
+pub mod webm;

@@ -28,6 +28,8 @@ pub(super) struct Charging {
     flat: Option<Arc<Model>>,
     /// The request in tokens, if they matter.
     size: CallSize,
+    /// The most tokens of the body, which may be sent before it is complete.
+    most_prompt: u64,
     /// The longest answers together, in tokens.
     most_answer: u64,
     /// The same where the client sets no bound: such a limit is about the pace.
@@ -46,12 +48,13 @@ pub(super) struct AnswerFacts {
 }
 
 impl Charging {
-    /// `recognised` says whether the request names the model. `body_bytes` are those of a body that was read.
+    /// `recognised` says whether the request names the model. `body_bytes` are those of a body that was read, and `most_bytes` the most
+    /// that any body can have.
     pub(super) fn of(
         route: &PassthroughRoute,
         (model, is_recognised): (&Arc<Model>, bool),
         facts: &RequestFacts,
-        body_bytes: u64,
+        (body_bytes, most_bytes): (u64, u64),
     ) -> Self {
         let by_tokens = || {
             let own = Some(model).filter(|model| is_recognised && model.prices.is_some());
@@ -63,8 +66,11 @@ impl Charging {
         let longest = if reads { longest.min(context) } else { 0 };
         let usual = if facts.max_tokens.is_some() { longest } else { longest.min(UNBOUNDED_ANSWER_TOKENS) };
         let prompt_tokens = if reads { body_bytes.div_ceil(BYTES_PER_TOKEN) } else { 0 };
+        // A file is read whole at most once into the model's context.
+        let most_prompt = if reads { most_bytes.div_ceil(BYTES_PER_TOKEN).min(context) } else { 0 };
         Self {
             model: Arc::clone(model),
+            most_prompt: most_prompt.max(prompt_tokens),
             by_tokens: reads.then(by_tokens).flatten(),
             flat: route.flat.clone(),
             // A batch reads many prompts, and the request does not say how many.
@@ -96,7 +102,7 @@ impl Charging {
     /// The tokens and the cost of the worst case.
     pub(super) fn worst_case(&self) -> (u64, Money) {
         let prompt = self.size.prompt_tokens;
-        let usage = Usage { prompt, completion: self.most_answer, ..Usage::default() };
+        let usage = Usage { prompt: self.most_prompt, completion: self.most_answer, ..Usage::default() };
         let cost = |model: &Arc<Model>| model.charge(&usage).known;
         let most = self.by_tokens.iter().chain(&self.flat).map(cost).max();
         (prompt.saturating_add(self.usual_answer), most.unwrap_or_default())

@@ -23,6 +23,8 @@ pub struct UploadSender {
 pub struct Upload {
     pieces: mpsc::Receiver<Bytes>,
     length: Option<u64>,
+    /// The most bytes that it can have.
+    most_bytes: u64,
     /// The client has sent all of it.
     is_complete: Arc<AtomicBool>,
     /// The upstream has got all of it.
@@ -33,12 +35,13 @@ pub struct Upload {
 #[derive(Clone, Debug)]
 pub(super) struct UploadEnd(Option<Arc<AtomicBool>>);
 
-/// A body with so many bytes, if their number is known.
+/// A body with so many bytes. None: their number is not known, and there are at most `limit`.
 #[must_use]
-pub fn upload(length: Option<u64>) -> (UploadSender, Upload) {
+pub fn upload(length: Option<u64>, limit: u64) -> (UploadSender, Upload) {
     let (sender, pieces) = mpsc::channel(WAITING_PIECES);
     let (is_complete, is_sent) = (Arc::<AtomicBool>::default(), Arc::default());
-    let upload = Upload { pieces, length, is_complete: Arc::clone(&is_complete), is_sent };
+    let most_bytes = length.unwrap_or(limit);
+    let upload = Upload { pieces, length, most_bytes, is_complete: Arc::clone(&is_complete), is_sent };
     (UploadSender { pieces: sender, is_complete }, upload)
 }
 
@@ -55,6 +58,11 @@ impl UploadSender {
 }
 
 impl Upload {
+    /// The most bytes that it can have.
+    pub(super) fn most_bytes(&self) -> u64 {
+        self.most_bytes
+    }
+
     /// The body for the upstream, and whether the upstream has got all of it.
     pub(super) fn streamed(self) -> (StreamedBody, UploadEnd) {
         let end = UploadEnd(Some(Arc::clone(&self.is_sent)));

@@ -16,6 +16,7 @@
 mod audio;
 mod entra;
 mod options;
+mod rerank;
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -37,7 +38,7 @@ use crate::adapter::{
 use crate::multipart::FormFile;
 use crate::presets::Quirks;
 use crate::settings::{ProviderSettings, SettingsError};
-use crate::surfaces::{Images, Surfaces};
+use crate::surfaces::{Images, Rerank, Surfaces};
 
 /// One Azure resource.
 #[derive(Debug)]
@@ -89,6 +90,8 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
     let traits = DialectTraits { scheme, models: None, ..*inner.traits() };
     let addresses = Addresses { prefix, is_classic, query, deployments: Arc::new(deployments) };
     let surfaces = Surfaces {
+        rerank: rerank::AzureRerank::new(base, addresses.clone())
+            .map(|rerank| Box::new(rerank) as Box<dyn Rerank>),
         images: Some(Box::new(AzureImages(addresses.clone()))),
         speech: Some(Box::new(audio::AzureSpeech(addresses.clone()))),
         transcription: Some(Box::new(audio::AzureTranscription(addresses.clone()))),

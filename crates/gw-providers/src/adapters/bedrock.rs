@@ -1,4 +1,4 @@
-//! Amazon Bedrock: chat models through Converse and ConverseStream, embeddings of Titan and Cohere models through
+//! Amazon Bedrock: chat models through Converse and ConverseStream, embeddings, images and rerank through
 //! InvokeModel. Claude gets the bodies of clients that speak the Messages API through InvokeModel, too.
 //!
 //! Sources: the "Amazon Bedrock Runtime" API Reference (`API_runtime_Converse`, `API_runtime_ConverseStream`,
@@ -17,6 +17,7 @@ mod messages;
 mod native;
 mod reasoning;
 mod request;
+mod rerank;
 mod response;
 mod sigv4;
 mod stream;
@@ -66,7 +67,8 @@ fn build_in(settings: &ProviderSettings, environment: &AwsEnvironment) -> Result
     let region = region(settings, environment)?;
     let base_url = region.as_ref().map(|region| endpoint(region));
     let images = Box::new(image_generation::BedrockImages);
-    let surfaces = Surfaces { images: Some(images), ..Surfaces::default() };
+    let rerank = Box::new(rerank::BedrockRerank);
+    let surfaces = Surfaces { images: Some(images), rerank: Some(rerank), ..Surfaces::default() };
     let mut built = Built { base_url, surfaces, ..Built::new(Box::new(Native(Bedrock))) };
     if settings.base_url.is_none() && built.base_url.is_none() {
         return Err(SettingsError::Rule(

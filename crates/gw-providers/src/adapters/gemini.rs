@@ -10,6 +10,7 @@ pub(super) mod errors;
 pub(super) mod flavour;
 mod grounding;
 pub(super) mod images;
+mod inline;
 mod logprobs;
 pub(super) mod media;
 mod object_splitter;
@@ -17,8 +18,10 @@ pub(super) mod path;
 pub(super) mod request;
 pub(super) mod response;
 mod schema;
+pub(super) mod speech;
 pub(super) mod stream;
 mod thinking;
+pub(super) mod transcription;
 mod usage;
 mod wire;
 
@@ -29,12 +32,15 @@ use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
 use gw_wire::usage::Usage;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, Method};
 use serde::Deserialize;
 
 use self::flavour::Flavour;
-use self::path::encoded_path;
+use self::images::GeminiImages;
+use self::path::{AiStudio, ModelPaths, encoded_path, resource};
+pub(super) use self::path::{method, post};
+use self::speech::GeminiSpeech;
+use self::transcription::GeminiTranscription;
 use super::counting::{counting, picked};
 use super::failure::invalid_json;
 use super::model_list::ModelList;
@@ -90,7 +96,12 @@ struct Gemini;
 /// None today.
 #[expect(clippy::unnecessary_wraps, reason = "the constructors of all adapters have one form")]
 pub(crate) fn build(_: &ProviderSettings) -> Result<Built, SettingsError> {
-    let surfaces = Surfaces { images: Some(Box::new(images::GeminiImages)), ..Surfaces::default() };
+    let surfaces = Surfaces {
+        images: Some(Box::new(GeminiImages(AiStudio))),
+        speech: Some(Box::new(GeminiSpeech(AiStudio))),
+        transcription: Some(Box::new(GeminiTranscription(AiStudio))),
+        ..Surfaces::default()
+    };
     Ok(Built { surfaces, ..Built::new(Box::new(Native(Gemini))) })
 }
 
@@ -98,26 +109,6 @@ pub(crate) fn build(_: &ProviderSettings) -> Result<Built, SettingsError> {
 #[cfg(test)]
 pub(crate) fn adapter() -> Box<dyn crate::adapter::Adapter> {
     Box::new(Native(Gemini))
-}
-
-/// Returns a POST request with a JSON body.
-pub(super) fn post(path: String, body: impl Into<bytes::Bytes>) -> HttpCall {
-    let mut headers = HeaderMap::with_capacity(8);
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    HttpCall { method: Method::POST, path, headers, body: body.into(), upload: None }
-}
-
-/// Returns the method of a model that a chat calls.
-pub(super) fn method(is_stream: bool) -> &'static str {
-    if is_stream { "streamGenerateContent?alt=sse" } else { "generateContent" }
-}
-
-/// Returns the resource name: `models/…`, or the name itself if it already is a resource name (`tunedModels/…`).
-fn resource(upstream_model: &str) -> String {
-    if upstream_model.starts_with("models/") || upstream_model.starts_with("tunedModels/") {
-        return upstream_model.to_owned();
-    }
-    format!("models/{upstream_model}")
 }
 
 #[derive(Default, Deserialize)]
@@ -166,8 +157,7 @@ impl Dialect for Gemini {
 
     fn encode(&self, conversation: &Conversation<'_>, target: &Target<'_>) -> Result<Encoded, Failure> {
         let body = request::encode(conversation, target, Flavour::AiStudio)?;
-        let resource = encoded_path(&resource(target.upstream_model));
-        let path = format!("/v1beta/{resource}:{}", method(conversation.stream));
+        let path = AiStudio.method_path(target.upstream_model, method(conversation.stream));
         Ok(Encoded { call: post(path, body.bytes), reading: body.reading, warnings: body.warnings })
     }
 

@@ -8,9 +8,9 @@ mod claude;
 mod embeddings;
 mod errors;
 mod gemini;
-mod images;
 mod location;
 mod metadata_server;
+mod rerank;
 mod token_source;
 mod tokens;
 
@@ -25,10 +25,13 @@ use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 
 use self::claude::VertexClaude;
 use self::gemini::VertexGemini;
-use self::images::VertexImages;
 use self::location::{GLOBAL, ProjectLocation, endpoint};
+use self::rerank::{RANKING_URL, VertexRerank};
 use self::token_source::GoogleTokenSource;
 use self::tokens::VertexTokens;
+use super::gemini::images::GeminiImages;
+use super::gemini::speech::GeminiSpeech;
+use super::gemini::transcription::GeminiTranscription;
 use super::native::{Dialect, Native};
 use crate::adapter::{
     Adapter, Built, ChoiceRange, CountCall, DialectTraits, Encoded, HttpCall, Reading, Signer, StreamDecoder,
@@ -88,11 +91,19 @@ fn build_with(settings: &ProviderSettings, from_environment: Option<String>) -> 
     let project =
         project.ok_or(SettingsError::Rule("project is required, because no credentials file names it"))?;
     let location = ProjectLocation::new(&project, region)?;
-    let images = Box::new(VertexImages(location.clone()));
-    let surfaces = Surfaces { images: Some(images), ..Surfaces::default() };
+    // An address in the settings is the address of every call.
+    let second_url = settings.base_url.is_none().then_some(RANKING_URL);
+    let rerank = Box::new(VertexRerank::new(&project, second_url.is_some()));
+    let surfaces = Surfaces {
+        rerank: Some(rerank),
+        images: Some(Box::new(GeminiImages(location.clone()))),
+        speech: Some(Box::new(GeminiSpeech(location.clone()))),
+        transcription: Some(Box::new(GeminiTranscription(location.clone()))),
+        ..Surfaces::default()
+    };
     let gemini = Native(VertexGemini(location.clone()));
     let adapter = Box::new(Vertex { gemini, claude: Native(VertexClaude(location)) });
-    Ok(Built { signer, surfaces, base_url: Some(endpoint(region)), ..Built::new(adapter) })
+    Ok(Built { signer, surfaces, base_url: Some(endpoint(region)), second_url, ..Built::new(adapter) })
 }
 
 /// Whether calls go to Google. Credentials from the environment or the machine must not go anywhere else: somebody who

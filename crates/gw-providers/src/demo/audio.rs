@@ -93,7 +93,9 @@ pub(super) async fn transcript(upload: &Upload) -> DemoResponse {
     if let Err(torn) = drain(upload).await {
         return DemoResponse::error(400, "invalid_request_error", None, &torn.message);
     }
-    let form = upload.form();
+    let Some(form) = upload.form() else {
+        return DemoResponse::error(400, "invalid_request_error", None, "The body is no form.");
+    };
     let bytes = form.files().filter_map(|file| file.content.length()).sum::<u64>();
     let text = format!("The demo heard {bytes} bytes.");
     if form.field("stream") == Some("true") {

@@ -55,7 +55,9 @@ pub(super) async fn from_form(upload: &Upload) -> DemoResponse {
     if let Err(torn) = drain(upload).await {
         return DemoResponse::error(400, "invalid_request_error", None, &torn.message);
     }
-    let form = upload.form();
+    let Some(form) = upload.form() else {
+        return DemoResponse::error(400, "invalid_request_error", None, "The body is no form.");
+    };
     let count = |name: &str| form.field(name).and_then(|text| text.parse::<u64>().ok());
     answer(&json!({
         "prompt": form.field("prompt").unwrap_or("a variation"),

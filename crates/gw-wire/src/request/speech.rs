@@ -1,5 +1,6 @@
 //! `POST /v1/audio/speech`: the request of OpenAI. The answer is a sound file or a stream of its pieces.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use bytes::Bytes;
@@ -150,6 +151,24 @@ impl SpeechRequest {
     #[must_use]
     pub fn input(&self) -> &str {
         self.body.text(&self.input)
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn input_text(&self) -> Cow<'_, str> {
+        self.body.view("input").and_then(View::string).unwrap_or_default()
+    }
+
+    /// The instructions for the voice, if there are any.
+    #[must_use]
+    pub fn instructions(&self) -> Option<Cow<'_, str>> {
+        self.body.view("instructions").and_then(View::string).filter(|text| !text.is_empty())
+    }
+
+    /// Whether the speech is slower or faster than usual.
+    #[must_use]
+    pub fn changes_speed(&self) -> bool {
+        self.body.get("speed").is_some_and(|speed| speed.parse() != Ok(1.0_f64))
     }
 
     /// The characters as units.

@@ -9,6 +9,7 @@ pub(crate) mod crash;
 mod damaged_journal;
 mod hour_writes;
 mod log_size;
+mod media_by_ending;
 mod owners_of_costs;
 mod payloads;
 mod priced_work_by_ending;

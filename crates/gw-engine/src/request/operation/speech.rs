@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use gw_providers::adapter::{HttpCall, StreamDecoder, Target};
 use gw_providers::provider::Provider;
-use gw_providers::surfaces::{CallForm, Speech};
+use gw_providers::surfaces::{CallForm, Speech, WholeSound};
 use gw_wire::dialects::AnswerForm;
 use gw_wire::dialects::speech::SpeechForm;
 use gw_wire::event::Event;
@@ -51,11 +51,13 @@ impl OneShot for SpeechRequest {
     }
 
     fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error> {
-        if provider.surfaces().speech.is_some() {
-            return Ok(());
-        }
-        let message = format!("The model '{}' cannot speak: its provider has no speech.", model.id);
-        Err(Error::new(Kind::UnsupportedModel, message))
+        let Some(speech) = provider.surfaces().speech.as_deref() else {
+            let message = format!("The model '{}' cannot speak: its provider has no speech.", model.id);
+            return Err(Error::new(Kind::UnsupportedModel, message));
+        };
+        speech.check(self).map_err(|what| {
+            Error::new(Kind::UnsupportedParameter, format!("The model '{}' {what}", model.id))
+        })
     }
 
     fn encode(
@@ -103,8 +105,8 @@ impl OneShot for SpeechRequest {
         body: &[u8],
         play: &mut dyn FnMut(Event<'_>),
     ) -> Result<(), Failure> {
-        let sound = of(provider)?.decode(body)?;
-        play(Event::Usage(self.estimated_usage()));
+        let WholeSound { sound, usage } = of(provider)?.decode(body, self)?;
+        play(Event::Usage(usage.unwrap_or_else(|| self.estimated_usage())));
         play(Event::Sound(&sound));
         play(Event::Finish { choice: 0, reason: Finish::Stop });
         play(Event::End);

@@ -226,6 +226,14 @@ impl OneShot for UploadedRecording {
                 format!("The model '{}' cannot transcribe: its provider has no transcripts.", model.id);
             return Err(Error::new(Kind::UnsupportedModel, message));
         };
+        let most = transcription.most_file_bytes();
+        if self.length.bytes > most {
+            let message = format!(
+                "Invalid 'file': the model '{}' takes recordings of at most {most} bytes, and this upload has up to {}.",
+                model.id, self.length.bytes
+            );
+            return Err(Error::new(Kind::RequestTooLarge, message));
+        }
         transcription.check(&self.request).map_err(|what| {
             Error::new(Kind::UnsupportedParameter, format!("The model '{}' {what}", model.id))
         })
@@ -283,7 +291,7 @@ impl OneShot for UploadedRecording {
         play(Event::Usage(self.length.measured(transcript.usage(), transcript.text_bytes())));
         let text = match &transcript {
             Transcript::Plain(text) => text,
-            Transcript::Object { text, .. } => &**text,
+            Transcript::Text { text, .. } | Transcript::Object { text, .. } => &**text,
         };
         play(Event::Text { choice: 0, text: text.into(), logprobs: None });
         play(Event::Finish { choice: 0, reason: Finish::Stop });

@@ -1,7 +1,5 @@
 //! Speech and transcripts of a resource (learn.microsoft.com, "Azure OpenAI in Foundry Models REST API reference", November 2026).
 
-use std::borrow::Cow;
-
 use gw_wire::failure::Failure;
 use gw_wire::request::speech::SpeechRequest;
 use gw_wire::request::transcription::{Transcript, TranscriptionRequest};
@@ -10,7 +8,7 @@ use super::Addresses;
 use crate::adapter::{HttpCall, StreamDecoder, Target};
 use crate::adapters::openai::{speech, transcription, transcription_stream};
 use crate::multipart::FormFile;
-use crate::surfaces::{Speech, Transcription};
+use crate::surfaces::{Speech, Transcription, WholeSound};
 
 /// The speech of a resource.
 #[derive(Debug)]
@@ -23,7 +21,7 @@ impl Speech for AzureSpeech {
         Ok(speech::call(self.0.path(deployment, "audio/speech"), model, request))
     }
 
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<Cow<'a, [u8]>, Failure> {
+    fn decode<'a>(&self, body: &'a [u8], _: &SpeechRequest) -> Result<WholeSound<'a>, Failure> {
         Err(speech::refusal(body))
     }
 

@@ -14,10 +14,15 @@ use crate::adapter::{HttpCall, StreamDecoder, Target};
 use crate::adapters::failure::{body_text, invalid, invalid_json};
 use crate::adapters::native::unsupported;
 use crate::adapters::openai::images_stream;
+use crate::inline_files::InlineFiles;
+use crate::multipart::FormFile;
 use crate::surfaces::Images;
 
 /// The shapes that Stability's models make.
 const RATIOS: [(u16, u16); 9] = [(1, 1), (2, 3), (3, 2), (4, 5), (5, 4), (9, 16), (16, 9), (9, 21), (21, 9)];
+
+/// The most images that Amazon's models make an image from.
+const MOST_SOURCES: usize = 5;
 
 /// The images of Bedrock.
 #[derive(Debug)]
@@ -42,7 +47,7 @@ impl Images for BedrockImages {
         let is = |part: &str| target.upstream_model.contains(part) || target.id.contains(part);
         let mut out = Vec::with_capacity(request.prompt().len() + 256);
         let mut body = ObjectWriter::begin(&mut out);
-        if is("nova-canvas") || is("titan-image") {
+        if is_amazon(target) {
             amazon(request, &mut body);
         } else if is("stability") || is("stable-") {
             stability(request, &mut body);
@@ -53,6 +58,21 @@ impl Images for BedrockImages {
         }
         body.finish();
         Ok(post(target.upstream_model, "invoke", out))
+    }
+
+    fn takes_images(&self) -> bool {
+        true
+    }
+
+    fn encode_form(
+        &self,
+        request: &ImagesRequest,
+        _: usize,
+        files: &[FormFile],
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        let document = variation(request, files, target)?;
+        Ok(document.into_call(post(target.upstream_model, "invoke", Vec::new())))
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ImagesReply<'a>, Failure> {
@@ -67,23 +87,71 @@ impl Images for BedrockImages {
 fn amazon(request: &ImagesRequest, body: &mut ObjectWriter<'_>) {
     body.string("taskType", "TEXT_IMAGE");
     body.object("textToImageParams", |text| text.raw("text", request.prompt()));
-    body.object("imageGenerationConfig", |config| {
-        config.integer("numberOfImages", 1);
-        let (width, height) = match request.form.size {
-            Some(ImageSize::Pixels(width, height)) => (Some(width), Some(height)),
-            Some(ImageSize::Class(side)) => (Some(side), Some(side)),
-            None => (None, None),
-        };
-        for (name, side) in [("width", width), ("height", height)] {
-            if let Some(side) = side {
-                config.integer(name, side.into());
-            }
+    body.object("imageGenerationConfig", |config| configure(request, config));
+}
+
+/// A call of Amazon's models that makes an image from images, as the prompt says.
+fn variation(
+    request: &ImagesRequest,
+    files: &[FormFile],
+    target: &Target<'_>,
+) -> Result<InlineFiles, Failure> {
+    if !is_amazon(target) {
+        return Err(unsupported(
+            "Invalid 'model': of this provider's models, only Nova Canvas and Titan make images from images here.",
+        ));
+    }
+    if files.iter().any(|file| file.field == "mask") {
+        // A mask of OpenAI is transparent where the image changes, and one of Amazon is black there.
+        return Err(unsupported("Invalid 'mask': this provider's masks are of another kind."));
+    }
+    if files.len() > MOST_SOURCES {
+        return Err(unsupported("Invalid 'image': this provider takes at most 5 images."));
+    }
+    let mut document = InlineFiles::default();
+    document.json("{\"taskType\":\"IMAGE_VARIATION\",\"imageVariationParams\":{");
+    if !request.prompt().is_empty() {
+        document.json(format!("\"text\":{},", request.prompt()));
+    }
+    document.json("\"images\":[");
+    for (place, file) in files.iter().enumerate() {
+        if place > 0 {
+            document.json(",");
         }
-        if let Some(quality) = request.form.quality {
-            let is_best = matches!(quality, ImageQuality::High | ImageQuality::Hd);
-            config.string("quality", if is_best { "premium" } else { "standard" });
+        document.file(file);
+    }
+    document.json("]},\"imageGenerationConfig\":");
+    let mut out = Vec::new();
+    let mut config = ObjectWriter::begin(&mut out);
+    configure(request, &mut config);
+    config.finish();
+    document.json(out);
+    document.json("}");
+    Ok(document)
+}
+
+fn is_amazon(target: &Target<'_>) -> bool {
+    let is = |part: &str| target.upstream_model.contains(part) || target.id.contains(part);
+    is("nova-canvas") || is("titan-image")
+}
+
+/// Writes the number, the size and the quality of the images.
+fn configure(request: &ImagesRequest, config: &mut ObjectWriter<'_>) {
+    config.integer("numberOfImages", 1);
+    let (width, height) = match request.form.size {
+        Some(ImageSize::Pixels(width, height)) => (Some(width), Some(height)),
+        Some(ImageSize::Class(side)) => (Some(side), Some(side)),
+        None => (None, None),
+    };
+    for (name, side) in [("width", width), ("height", height)] {
+        if let Some(side) = side {
+            config.integer(name, side.into());
         }
-    });
+    }
+    if let Some(quality) = request.form.quality {
+        let is_best = matches!(quality, ImageQuality::High | ImageQuality::Hd);
+        config.string("quality", if is_best { "premium" } else { "standard" });
+    }
 }
 
 fn stability(request: &ImagesRequest, body: &mut ObjectWriter<'_>) {

@@ -4,18 +4,23 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::json::ObjectWriter;
 use gw_wire::reply::{Finish, Image};
-use gw_wire::request::images::{GeneratedImage, ImageContent, ImagesReply, ImagesRequest};
+use gw_wire::request::images::{GeneratedImage, ImageContent, ImageUse, ImagesReply, ImagesRequest};
 use gw_wire::usage::{ImageSize, Usage, small};
 use serde::Deserialize;
 
-use super::path::encoded_path;
-use super::{method, post, resource, response};
+use super::inline::{MOST_FILE_BYTES, add_file};
+use super::path::{ModelPaths, method, post};
+use super::response;
 use crate::adapter::{HttpCall, StreamDecoder, Target};
 use crate::adapters::failure::{body_text, invalid, invalid_json};
+use crate::adapters::native::unsupported;
 use crate::adapters::openai::images_stream;
+use crate::inline_files::InlineFiles;
+use crate::multipart::FormFile;
 use crate::surfaces::Images;
 
 /// The shapes that Gemini makes.
@@ -24,11 +29,11 @@ const GEMINI_RATIOS: [(u16, u16); 10] =
 /// The shapes that Imagen makes.
 const IMAGEN_RATIOS: [(u16, u16); 5] = [(1, 1), (3, 4), (4, 3), (9, 16), (16, 9)];
 
-/// The images of AI Studio.
+/// The images of a service.
 #[derive(Debug)]
-pub(super) struct GeminiImages;
+pub(in crate::adapters) struct GeminiImages<P>(pub(in crate::adapters) P);
 
-impl Images for GeminiImages {
+impl<P: ModelPaths> Images for GeminiImages<P> {
     fn most_images(&self) -> usize {
         1
     }
@@ -39,7 +44,22 @@ impl Images for GeminiImages {
 
     fn encode(&self, request: &ImagesRequest, _: usize, target: &Target<'_>) -> Result<HttpCall, Failure> {
         let (method, body) = encode(request, target);
-        Ok(post(format!("/v1beta/{}:{method}", encoded_path(&resource(target.upstream_model))), body))
+        Ok(post(self.0.method_path(target.upstream_model, method), body))
+    }
+
+    fn takes_images(&self) -> bool {
+        true
+    }
+
+    fn encode_form(
+        &self,
+        request: &ImagesRequest,
+        _: usize,
+        files: &[FormFile],
+        target: &Target<'_>,
+    ) -> Result<HttpCall, Failure> {
+        let document = encode_edit(request, files, target)?;
+        Ok(document.into_call(post(self.0.method_path(target.upstream_model, method(false)), Bytes::new())))
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ImagesReply<'a>, Failure> {
@@ -52,18 +72,67 @@ impl Images for GeminiImages {
 }
 
 /// Checks whether the service can do what the request asks for.
-pub(in crate::adapters) fn check(request: &ImagesRequest) -> Result<(), &'static str> {
+fn check(request: &ImagesRequest) -> Result<(), &'static str> {
     if request.wants_urls {
         return Err("gives no URLs of images: ask for 'b64_json'.");
     }
     if request.stream && request.n > 1 {
         return Err("streams one image: 'n' must be 1.");
     }
+    if request.made_from == ImageUse::Variation {
+        return Err("makes no variations: use an edit with a prompt.");
+    }
     Ok(())
 }
 
+/// The body of an edit of images, for one image.
+fn encode_edit(
+    request: &ImagesRequest,
+    files: &[FormFile],
+    target: &Target<'_>,
+) -> Result<InlineFiles, Failure> {
+    if target.rules.predicts_images {
+        return Err(unsupported("Invalid 'image': Imagen makes no images from images here."));
+    }
+    if files.iter().any(|file| file.field == "mask") {
+        return Err(unsupported("Invalid 'mask': Gemini edits whole images, as the prompt says."));
+    }
+    let bytes = files.iter().map(|file| file.content.length().unwrap_or(0)).sum::<u64>();
+    if bytes > MOST_FILE_BYTES {
+        return Err(unsupported("Invalid 'image': Gemini takes images of at most 14.9 MB together."));
+    }
+    let mut document = InlineFiles::default();
+    document.json("{\"contents\":[{\"role\":\"user\",\"parts\":[");
+    for file in files {
+        add_file(&mut document, file, image_type(file));
+        document.json(",");
+    }
+    document.json("{\"text\":");
+    document.json(request.prompt().to_owned());
+    document.json("}]}],\"generationConfig\":");
+    let mut out = Vec::new();
+    let mut config = ObjectWriter::begin(&mut out);
+    configure(request, &mut config);
+    config.finish();
+    document.json(out);
+    document.json("}");
+    Ok(document)
+}
+
+/// The media type of an image.
+fn image_type(file: &FormFile) -> &str {
+    let told = file.media_type.as_deref().filter(|told| told.starts_with("image/"));
+    told.unwrap_or(
+        match file.name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase()).as_deref() {
+            Some("jpg" | "jpeg") => "image/jpeg",
+            Some("webp") => "image/webp",
+            _ => "image/png",
+        },
+    )
+}
+
 /// The method of the model and its body, for one image.
-pub(in crate::adapters) fn encode(request: &ImagesRequest, target: &Target<'_>) -> (&'static str, Vec<u8>) {
+fn encode(request: &ImagesRequest, target: &Target<'_>) -> (&'static str, Vec<u8>) {
     let mut out = Vec::with_capacity(request.prompt().len() + 256);
     let mut body = ObjectWriter::begin(&mut out);
     let is_imagen = target.rules.predicts_images;
@@ -95,15 +164,18 @@ pub(in crate::adapters) fn encode(request: &ImagesRequest, target: &Target<'_>) 
             });
             content.finish();
         });
-        body.object("generationConfig", |config| {
-            config.strings("responseModalities", ["IMAGE"]);
-            if request.form.size.is_some() {
-                config.object("imageConfig", |image| shape(request, &GEMINI_RATIOS, "imageSize", image));
-            }
-        });
+        body.object("generationConfig", |config| configure(request, config));
     }
     body.finish();
     (if is_imagen { "predict" } else { method(false) }, out)
+}
+
+/// Writes what Gemini is to make.
+fn configure(request: &ImagesRequest, config: &mut ObjectWriter<'_>) {
+    config.strings("responseModalities", ["IMAGE"]);
+    if request.form.size.is_some() {
+        config.object("imageConfig", |image| shape(request, &GEMINI_RATIOS, "imageSize", image));
+    }
 }
 
 /// Writes the shape and the class that are next to the size that the client asked for. The usual class is left out, because some
@@ -147,7 +219,7 @@ struct ImagenPrediction<'a> {
 }
 
 /// Reads an answer of either kind.
-pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ImagesReply<'_>, Failure> {
+fn decode(body: &[u8]) -> Result<ImagesReply<'_>, Failure> {
     let text = body_text(body)?;
     let is_prediction = text.trim_start().strip_prefix('{').is_some_and(|rest| {
         let rest = rest.trim_start();

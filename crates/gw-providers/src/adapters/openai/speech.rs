@@ -1,7 +1,5 @@
 //! Speech at servers of OpenAI's dialect (platform.openai.com/docs/api-reference/audio/createSpeech, November 2026).
 
-use std::borrow::Cow;
-
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use gw_wire::event::Event;
@@ -22,7 +20,7 @@ use crate::adapters::http_call::post_json;
 use crate::adapters::sse_adapter::{
     EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
 };
-use crate::surfaces::Speech;
+use crate::surfaces::{Speech, WholeSound};
 
 /// The speech of a provider at `/audio/speech`.
 #[derive(Debug)]
@@ -33,7 +31,7 @@ impl Speech for OpenAiSpeech {
         Ok(call("/audio/speech".to_owned(), Some(target.upstream_model), request))
     }
 
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<Cow<'a, [u8]>, Failure> {
+    fn decode<'a>(&self, body: &'a [u8], _: &SpeechRequest) -> Result<WholeSound<'a>, Failure> {
         Err(refusal(body))
     }
 

@@ -1,6 +1,7 @@
 //! Addresses and paths of a project in a region.
 
-use crate::adapters::gemini::path::encoded_path;
+use super::gemini::PUBLISHER;
+use crate::adapters::gemini::path::{ModelPaths, encoded_path};
 use crate::settings::SettingsError;
 
 /// The region without a location of its own.
@@ -46,6 +47,12 @@ impl ProjectLocation {
         } else {
             format!("{prefix}/publishers/{publisher}/models/{model}:{method}")
         }
+    }
+}
+
+impl ModelPaths for ProjectLocation {
+    fn method_path(&self, upstream_model: &str, method: &str) -> String {
+        self.path(PUBLISHER, upstream_model, method)
     }
 }
 

@@ -75,6 +75,23 @@ fn a_region_decides_the_address() {
 }
 
 #[test]
+fn documents_are_ranked_at_a_service_of_its_own_unless_the_settings_have_an_address() {
+    use gw_wire::request::parse_rerank;
+    let path = |settings: &ProviderSettings| {
+        let built = build_with(settings, None).unwrap();
+        let body = r#"{"model":"gcp/r","query":"q","documents":["a"]}"#;
+        let request = parse_rerank(Bytes::from_static(body.as_bytes()), &RequestLimits::default()).unwrap();
+        let call = built.surfaces.rerank.unwrap().encode(&request, 0, &target("semantic-ranker-512@latest"));
+        (built.second_url, call.unwrap().path)
+    };
+    let own = settings(&[("project", "example.com:p")], &["ya29.token"]);
+    let rank = "/v1/projects/example.com%3Ap/locations/global/rankingConfigs/default_ranking_config:rank";
+    assert_eq!(path(&own), (Some("https://discoveryengine.googleapis.com"), format!("/{rank}")));
+    let base_url = Some("http://127.0.0.1:9".to_owned());
+    assert_eq!(path(&ProviderSettings { base_url, ..own }), (None, rank.to_owned()));
+}
+
+#[test]
 fn wrong_options_are_refused_when_the_provider_is_built() {
     let fault = |options: &[(&str, &str)], keys: &[&str], environment: Option<&str>| {
         build_with(&settings(options, keys), environment.map(str::to_owned)).unwrap_err().to_string()

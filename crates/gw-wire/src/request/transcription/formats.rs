@@ -55,6 +55,13 @@ const MEMBERS: [&str; 7] = ["task", "language", "duration", "text", "segments", 
 pub enum Transcript<'a> {
     /// A text or subtitles.
     Plain(&'a str),
+    /// The text alone, with the usage beside it.
+    Text {
+        /// The text.
+        text: Cow<'a, str>,
+        /// The usage that the answer reports.
+        usage: Option<Box<Usage>>,
+    },
     /// A JSON object with a text.
     Object {
         /// The object.
@@ -74,7 +81,7 @@ impl Transcript<'_> {
     pub fn usage(&self) -> Option<Usage> {
         match self {
             Self::Plain(_) => None,
-            Self::Object { usage, .. } => usage.as_deref().copied(),
+            Self::Text { usage, .. } | Self::Object { usage, .. } => usage.as_deref().copied(),
         }
     }
 
@@ -83,7 +90,7 @@ impl Transcript<'_> {
     pub fn text_bytes(&self) -> u64 {
         let text = match self {
             Self::Plain(text) => text,
-            Self::Object { text, .. } => &**text,
+            Self::Text { text, .. } | Self::Object { text, .. } => &**text,
         };
         text.len() as u64
     }
@@ -101,16 +108,16 @@ impl Transcript<'_> {
             (Self::Plain(text), TextFormat::Text | TextFormat::Srt | TextFormat::Vtt) => {
                 Some(text.as_bytes().to_vec())
             }
-            (Self::Plain(text), TextFormat::Json) => {
-                let mut out = Vec::with_capacity(text.len() + 128);
-                let mut body = ObjectWriter::begin(&mut out);
-                write_str(body.member("text"), text.trim_end());
-                body.object("usage", |object| write_usage(object, usage, cost));
-                body.finish();
-                Some(out)
-            }
+            (Self::Plain(text), TextFormat::Json) => Some(written(text, usage, cost)),
+            (Self::Text { text, .. }, TextFormat::Json) => Some(written(text, usage, cost)),
             (Self::Plain(_), TextFormat::Verbose | TextFormat::Diarized) => None,
-            (Self::Object { text, .. }, TextFormat::Text) => Some(format!("{text}\n").into_bytes()),
+            (
+                Self::Text { .. },
+                TextFormat::Srt | TextFormat::Vtt | TextFormat::Verbose | TextFormat::Diarized,
+            ) => None,
+            (Self::Text { text, .. } | Self::Object { text, .. }, TextFormat::Text) => {
+                Some(format!("{text}\n").into_bytes())
+            }
             (Self::Object { object, .. }, TextFormat::Srt) => subtitles(*object, false),
             (Self::Object { object, .. }, TextFormat::Vtt) => subtitles(*object, true),
             (Self::Object { object, is_sparse, .. }, _) => {
@@ -140,6 +147,16 @@ impl Transcript<'_> {
             }
         }
     }
+}
+
+/// A JSON answer with a text and the usage.
+fn written(text: &str, usage: &Usage, cost: Option<Money>) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 128);
+    let mut body = ObjectWriter::begin(&mut out);
+    write_str(body.member("text"), text.trim_end());
+    body.object("usage", |object| write_usage(object, usage, cost));
+    body.finish();
+    out
 }
 
 /// Subtitles from the segments of an answer. None: it has none.

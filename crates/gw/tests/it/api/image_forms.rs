@@ -1,10 +1,10 @@
 //! Edits and variations of images: forms, streams, charges, and what is refused.
 
-use gw_testkit::{Answer, PIXEL};
+use gw_testkit::{Answer, FakeUpstream, Launch, PIXEL};
 use serde_json::{Value, json};
 
 use crate::harness::forms::{form, post_form};
-use crate::harness::{ADMIN, assert_invalid, logged, world};
+use crate::harness::{ADMIN, BINARY, KEY, assert_invalid, logged, world};
 
 const EDIT: &str = "/v1/images/edits";
 const VARY: &str = "/v1/images/variations";
@@ -131,4 +131,60 @@ async fn wrong_forms_send_nothing() {
     let chat = form(&[("model", None, b"acme/fast"), ("prompt", None, b"x"), ("image", Some("a"), b"x")]);
     assert_invalid("a chat model", &post_form(&world.client, EDIT, &chat).await, "unsupported_model");
     assert_eq!(world.upstream.hits(), 0);
+}
+
+#[tokio::test]
+async fn amazon_varies_images_and_a_signature_covers_them() {
+    let upstream = FakeUpstream::start().await;
+    let base = upstream.base_url();
+    let provider = format!(
+        "[[providers]]\nname = \"bedrock\"\napi = \"bedrock\"\nregion = \"us-east-1\"\nbase_url = \"{}\"\n",
+        base.trim_end_matches("/v1")
+    );
+    let model = |id: &str| {
+        format!(
+            "[[models]]\nid = \"bedrock/{id}\"\ncategory = [\"image\"]\npricing = {{ official_per_image = 0.04 }}\n"
+        )
+    };
+    let extra = provider + &model("amazon.nova-canvas-v1:0") + &model("stability.stable-image-core-v1:1");
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\n[routing]\nretries = 0\n[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\n{extra}"
+    );
+    let launch = Launch::new(BINARY)
+        .env("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+        .env("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG")
+        .file("gateway.toml", &config);
+    let gateway = launch.start().await;
+    let client = gateway.client().with_key(KEY);
+    upstream.always(Answer::json(200, &json!({"images": [PIXEL], "error": null})));
+    let parts = |model: &'static str| {
+        vec![
+            ("image", Some("a.png"), &b"one"[..]),
+            ("image[]", Some("b.png"), &b"two!"[..]),
+            ("model", None, model.as_bytes()),
+            ("prompt", None, &b"a cat"[..]),
+            ("size", None, &b"1024x1024"[..]),
+        ]
+    };
+    let answer = post_form(&client, EDIT, &form(&parts("bedrock/amazon.nova-canvas-v1:0"))).await.ok();
+    assert_eq!(answer.json()["data"], json!([{"b64_json": PIXEL}]));
+    assert_eq!(answer.header("x-gateway-cost-usd"), Some("0.04"));
+    let sent = upstream.last();
+    assert_eq!(sent.path, "/model/amazon.nova-canvas-v1%3A0/invoke");
+    assert!(sent.header("authorization").is_some_and(|it| it.starts_with("AWS4-HMAC-SHA256 ")), "{sent:?}");
+    let expected = json!({
+        "taskType": "IMAGE_VARIATION", "imageVariationParams": {"text": "a cat", "images": ["b25l", "dHdvIQ=="]},
+        "imageGenerationConfig": {"numberOfImages": 1, "width": 1024, "height": 1024}
+    });
+    assert_eq!(sent.json(), expected);
+    let one = form(&[("image", Some("a.png"), b"one"), ("model", None, b"bedrock/amazon.nova-canvas-v1:0")]);
+    post_form(&client, VARY, &one).await.ok();
+    assert_eq!(upstream.last().json()["imageVariationParams"], json!({"images": ["b25l"]}));
+    let hits = upstream.hits();
+    let mut masked = parts("bedrock/amazon.nova-canvas-v1:0");
+    masked.push(("mask", Some("m.png"), b"mask"));
+    assert_invalid("a mask", &post_form(&client, EDIT, &form(&masked)).await, "unsupported_value");
+    let other = form(&parts("bedrock/stability.stable-image-core-v1:1"));
+    assert_invalid("Stability", &post_form(&client, EDIT, &other).await, "unsupported_value");
+    assert_eq!(upstream.hits(), hits);
 }

@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;
 use http::HeaderMap;
+use sha2::{Digest as _, Sha256};
 
 use super::super::call::post;
 use super::super::endpoint;
@@ -34,12 +35,18 @@ fn signatures_and_addresses_match_botocore() {
         assert_eq!(url, vector["url"].as_str().unwrap());
         // The gateway's own headers are not signed.
         call.headers.insert("user-agent", "model-gateway/0".parse().unwrap());
-        sign_at(&mut call, &url, region, credentials, now).unwrap();
+        let mut again = call.clone();
+        sign_at(&mut call, &url, region, credentials.clone(), (now, None)).unwrap();
         for (name, value) in vector["headers"].as_object().unwrap() {
             assert_eq!(call.headers[name.as_str()], value.as_str().unwrap(), "{}", vector["name"]);
         }
         assert_eq!(call.headers.contains_key("x-amz-security-token"), vector["session_token"].is_string());
         assert!(call.headers["authorization"].is_sensitive());
+        // A body that is read twice has the same signature.
+        let digest = gw_wire::hex::encode(&Sha256::digest(&again.body));
+        again.body = bytes::Bytes::new();
+        sign_at(&mut again, &url, region, credentials, (now, Some(digest))).unwrap();
+        assert_eq!(again.headers["authorization"], call.headers["authorization"]);
     }
 }
 
@@ -53,6 +60,6 @@ fn an_unsignable_request_is_a_failure() {
         upload: None,
     };
     let credentials = Credentials::new("a", "b", None, None, "test");
-    let failure = sign_at(&mut call, "http://[", "x", credentials, SystemTime::now()).unwrap_err();
+    let failure = sign_at(&mut call, "http://[", "x", credentials, (SystemTime::now(), None)).unwrap_err();
     assert_eq!(failure.kind, gw_wire::failure::FailureKind::Auth);
 }

@@ -5,6 +5,7 @@ use gw_testkit::{Answer, FakeUpstream, Signal};
 use serde_json::json;
 
 use super::{ROUTES, admin, row, world_with};
+use crate::admin::keys;
 use crate::harness::{KEY, Setup, assert_error, logged};
 
 #[tokio::test]
@@ -165,4 +166,43 @@ async fn a_route_leads_to_no_forbidden_address_and_reloads() {
     assert_error("a private address", &answer, 502, "upstream_error", "upstream_unreachable");
     let logged = logged(&admin(&world), answer.header("x-request-id").expect("an id")).await;
     assert!(!logged.to_string().contains(KEY));
+}
+
+#[tokio::test]
+async fn an_upload_reserves_its_declared_length_before_its_first_byte() {
+    let keys = "[[keys]]\nname = \"poor\"\nkey = \"sk-test-poor\"\nbudget_usd = 1.0\n\
+        [[keys]]\nname = \"ruled\"\nkey = \"sk-test-ruled\"\n\
+        [[budgets]]\nname = \"small-rule\"\nmatch = { key = \"ruled\" }\nbudget_usd = 1.0\n";
+    let server = "upload_limit_mib = 1\n";
+    let extra = format!("{ROUTES}{keys}");
+    let world = Setup { server, extra, ..Setup::default() }.start().await;
+    world.upstream.always(Answer::json(200, &super::told()));
+    let admin = admin(&world);
+    assert_eq!(
+        keys::ask(&admin, "PUT", "/admin/v1/teams/small", &json!({"budget_usd": 1.0})).await.status,
+        201
+    );
+    let made = admin.post_json("/admin/v1/keys", &json!({"name": "member", "team": "small"})).await;
+    let member = made.json()["key"].as_str().expect("a key").to_owned();
+    let media = Some("audio/mpeg");
+    for key in ["sk-test-poor", &*member, "sk-test-ruled"] {
+        let client = world.gateway.client().with_key(key);
+        let hits = world.upstream.hits();
+        // 30,000 bytes are at most 10,000 tokens at 100 USD per million: 1 USD, and 4,096 tokens of the answer.
+        let mut wire = gw_testkit::wire::RawClient::connect(client.addr).await;
+        wire.send(client.head("POST", "/v1/videos", media, Some(30_000))).await;
+        let refused = wire.response().await.expect("an answer before the body");
+        assert_eq!((refused.status, refused.code().as_str()), (429, "insufficient_quota"), "{key}");
+        // Without a length, it may have a mebibyte.
+        let mut wire =
+            client.with_header("transfer-encoding", "chunked").open("POST", "/v1/videos", media, None).await;
+        let refused = wire.response().await.expect("an answer before the body");
+        assert_eq!((refused.status, refused.code().as_str()), (429, "insufficient_quota"), "{key}");
+        assert_eq!(world.upstream.hits(), hits, "{key}: nothing went up");
+        // 300 bytes fit, and cost what the answer reports: 100 × 100 + 10 × 200 per million. So do 12 of them.
+        for _ in 0..12 {
+            let answer = client.send("POST", "/v1/videos", media, Some(&[7; 300])).await.ok();
+            assert_eq!(row(&world, &answer).await["cost_usd"], json!(0.012), "{key}");
+        }
+    }
 }
