@@ -239,6 +239,11 @@ impl OneShot for UploadedRecording {
         })
     }
 
+    /// A slow upload says nothing about the provider.
+    fn may_be_hedged(&self) -> bool {
+        false
+    }
+
     fn encode(
         &self,
         provider: &Provider,
