@@ -67,6 +67,9 @@ pub fn small(count: u64) -> u32 {
 /// Bytes of text that count as one token: English has about four bytes per token, code and most other scripts about three.
 pub const BYTES_PER_TOKEN: u64 = 3;
 
+/// Bytes of a second of the smallest usual recording: 8 kbit/s.
+pub const LEAST_BYTES_PER_SECOND: u64 = 1_000;
+
 /// The bytes of a text for an estimate of its tokens. A character of four bytes (emoji) is up to three tokens, so it counts as nine bytes.
 #[must_use]
 pub fn text_bytes(text: &str) -> u64 {

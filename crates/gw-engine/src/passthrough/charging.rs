@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use gw_wire::money::Money;
-use gw_wire::usage::{BYTES_PER_TOKEN, Usage};
+use gw_wire::usage::{BYTES_PER_TOKEN, LEAST_BYTES_PER_SECOND, Unit, Units, Usage};
 
 use super::request_facts::RequestFacts;
 use crate::call::upstream_call::{BilledUsage, UpstreamCallId, UpstreamCalls};
@@ -30,6 +30,8 @@ pub(super) struct Charging {
     size: CallSize,
     /// The most tokens of the body, which may be sent before it is complete.
     most_prompt: u64,
+    /// The most seconds of a recording in the body.
+    most_seconds: u64,
     /// The longest answers together, in tokens.
     most_answer: u64,
     /// The same where the client sets no bound: such a limit is about the pace.
@@ -71,6 +73,7 @@ impl Charging {
         Self {
             model: Arc::clone(model),
             most_prompt: most_prompt.max(prompt_tokens),
+            most_seconds: if reads { most_bytes.div_ceil(LEAST_BYTES_PER_SECOND) } else { 0 },
             by_tokens: reads.then(by_tokens).flatten(),
             flat: route.flat.clone(),
             // A batch reads many prompts, and the request does not say how many.
@@ -103,7 +106,14 @@ impl Charging {
     pub(super) fn worst_case(&self) -> (u64, Money) {
         let prompt = self.size.prompt_tokens;
         let usage = Usage { prompt: self.most_prompt, completion: self.most_answer, ..Usage::default() };
-        let cost = |model: &Arc<Model>| model.charge(&usage).known;
+        let by_second = Usage { units: Units::new(Unit::Second, self.most_seconds), ..Usage::default() };
+        let has_seconds = |model: &Model| {
+            model.prices.as_ref().is_some_and(|prices| prices.units.of(Unit::Second).is_some())
+        };
+        let cost = |model: &Arc<Model>| {
+            let of_tokens = model.charge(&usage).known;
+            if has_seconds(model) { of_tokens.max(model.charge(&by_second).known) } else { of_tokens }
+        };
         let most = self.by_tokens.iter().chain(&self.flat).map(cost).max();
         (prompt.saturating_add(self.usual_answer), most.unwrap_or_default())
     }

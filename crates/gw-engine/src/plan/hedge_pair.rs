@@ -13,7 +13,10 @@ pub(crate) fn may_hedge(
 ) -> bool {
     // Complete answers are not hedged: the slower upstream may have written its whole answer by the time it is
     // cancelled, and the cost of that cannot be known.
-    let is_priced = request.wants_stream() || !request.writes_text();
+    let is_priced = match request.one_shot() {
+        Some(request) => request.may_be_hedged(),
+        None => request.wants_stream() || !request.writes_text(),
+    };
     routing.hedge.is_some_and(|hedge| hedge.has_budget())
         && routing.max_attempts >= 2
         && is_priced

@@ -125,6 +125,12 @@ pub(crate) trait OneShot: fmt::Debug + Send + Sync {
     /// The missing capability.
     fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error>;
 
+    /// Whether a slow call may be followed by a second one at another provider. The cost of the slower call must be known without its
+    /// answer.
+    fn may_be_hedged(&self) -> bool {
+        true
+    }
+
     /// The forms of its calls to this provider, if servers of the provider's dialect differ.
     fn forms<'a>(&self, _: &'a Provider) -> Option<&'a dyn CallForms> {
         None

@@ -300,7 +300,10 @@ fn context_length(model: &Value) -> Option<u64> {
 
 /// Reads a usage object of an answer that passes through; None when no count can be used.
 pub(crate) fn read_usage(text: &str) -> Option<Usage> {
-    usage::read(lenient::RawText(text))
+    // The usage of sound has a duration, or details with names of their own.
+    let is_of_sound = ["\"seconds\"", "\"input_token_details\""].iter().any(|name| text.contains(name));
+    let of_sound = || audio_usage::usage(&serde_json::from_str(text).ok()?);
+    is_of_sound.then(of_sound).flatten().or_else(|| usage::read(lenient::RawText(text)))
 }
 
 /// Whether a `service_tier` has a price of its own.

@@ -113,6 +113,10 @@ impl OneShot for ImagesFromImages {
         self.request.check(model, provider)
     }
 
+    fn may_be_hedged(&self) -> bool {
+        false
+    }
+
     fn encode(
         &self,
         provider: &Provider,

@@ -97,6 +97,11 @@ impl OneShot for ImagesRequest {
         })
     }
 
+    /// Nobody tells whether the slower call has made its images.
+    fn may_be_hedged(&self) -> bool {
+        false
+    }
+
     fn encode(
         &self,
         provider: &Provider,

@@ -16,7 +16,7 @@ use gw_wire::operation::PlainOperation;
 use gw_wire::reply::Finish;
 use gw_wire::request::RequestLimits;
 use gw_wire::request::transcription::{TextFormat, Transcript, TranscriptionRequest, parse_transcription};
-use gw_wire::usage::{BYTES_PER_TOKEN, Unit, UnitCount, Units, Usage, small};
+use gw_wire::usage::{BYTES_PER_TOKEN, LEAST_BYTES_PER_SECOND, Unit, UnitCount, Units, Usage, small};
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
@@ -30,8 +30,6 @@ const TOKENS_PER_SECOND: u64 = 10;
 const MOST_TOKENS_PER_SECOND: u64 = 32;
 /// Tokens of the text of a second. Fast speech has four words.
 const TEXT_TOKENS_PER_SECOND: u64 = 8;
-/// Bytes of a second of the smallest usual recording: 8 kbit/s.
-const LEAST_BYTES_PER_SECOND: u64 = 1_000;
 /// Some providers charge so many seconds at least (console.groq.com/docs/speech-to-text, November 2026).
 const LEAST_BILLED_SECONDS: u64 = 10;
 /// The bytes of a usual answer.
@@ -237,6 +235,11 @@ impl OneShot for UploadedRecording {
         transcription.check(&self.request).map_err(|what| {
             Error::new(Kind::UnsupportedParameter, format!("The model '{}' {what}", model.id))
         })
+    }
+
+    /// A slow upload says nothing about the provider.
+    fn may_be_hedged(&self) -> bool {
+        false
     }
 
     fn encode(

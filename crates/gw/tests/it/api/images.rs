@@ -1,6 +1,7 @@
 //! Images: OpenAI's request and answer, Azure, the demo, prices by tokens and by what was made, budgets, and wrong answers.
 
-use gw_testkit::{Answer, FakeUpstream, PIXEL};
+use gw_testkit::upstream::Step;
+use gw_testkit::{Answer, FakeUpstream, PIXEL, Signal};
 use serde_json::{Value, json};
 
 use crate::harness::{ADMIN, Setup, World, assert_error, assert_invalid, logged, with, world};
@@ -329,4 +330,36 @@ async fn bedrock_invokes_the_models_of_amazon_and_stability() {
     assert_invalid("filtered", &answer, "content_filter");
     let expected = json!({"prompt": "a cat", "aspect_ratio": "2:3", "output_format": "png"});
     assert_eq!(upstream.last().json(), expected);
+}
+
+#[tokio::test]
+async fn a_slow_image_has_no_hedge_because_both_could_be_charged() {
+    let model = |id: &str, category: &str, pricing: &str| {
+        format!("[[models]]\nid = \"{id}\"\ncategory = [\"{category}\"]\npricing = {{ {pricing} }}\n")
+    };
+    let extra = model("beta/rank", "rerank", "official_per_search_unit = 0.001")
+        + &model("beta/paint", "image", "official_per_image = 0.04");
+    let routing = "retries = 0\n[routing.hedge]\nafter = 20\nmax_extra_cost_percent = 50";
+    let world = Setup { extra, routing, ..Setup::default() }.start().await;
+    let go = Signal::new();
+    let image = json!({"created": 1, "data": [{"b64_json": PIXEL}]});
+    world.upstream.enqueue(Answer::json(200, &image).after(Step::Wait(go.clone())));
+    let client = world.client.clone();
+    let asked = paint("acme/paint", json!({"routing": {"fallback": ["beta/paint"]}}));
+    let painting = tokio::spawn(async move { client.post_json(PATH, &asked).await });
+    gw_testkit::eventually("the image is asked for", || (world.upstream.hits() == 1).then_some(())).await;
+    // A ranking that begins later has its hedge.
+    world.upstream.enqueue(Answer::steps(Vec::new()).hang());
+    let ranked = json!({"results": [{"index": 0, "relevance_score": 0.5}]});
+    world.second.enqueue(Answer::json(200, &ranked));
+    let routed = json!({"fallback": ["beta/rank"]});
+    let body = json!({"model": "acme/rerank", "query": "q", "documents": ["a"], "routing": routed});
+    let answer = world.client.post_json("/v1/rerank", &body).await.ok();
+    assert_eq!(answer.header("x-gateway-model"), Some("beta/rank"));
+    assert_eq!(world.second.hits(), 1);
+    // A search unit of each: 0.002 and 0.001.
+    assert_eq!(row_of(&world, &answer).await["cost_usd"], json!(0.003));
+    go.fire();
+    let answer = painting.await.expect("no panic").ok();
+    assert_eq!((answer.header("x-gateway-model"), world.second.hits()), (Some("acme/paint"), 1));
 }

@@ -160,3 +160,37 @@ async fn limits_budgets_and_roles_hold() {
     let answer = client("sk-test-viewer").get("/fee/x").await;
     assert_error("a viewer", &answer, 403, "permission_error", "role_not_allowed");
 }
+
+#[tokio::test]
+async fn recordings_are_charged_by_their_seconds_or_by_the_tokens_of_their_sound() {
+    let routes = "[[passthrough]]\npath = \"/by-second\"\nprovider = \"acme\"\nusage = \"openai\"\n\
+        pricing = { official_per_second = 0.0001 }\n\
+        [[passthrough]]\npath = \"/by-token\"\nprovider = \"acme\"\nusage = \"openai\"\n\
+        pricing = { official_input_per_m = 2.5, official_audio_input_per_m = 6.0, official_output_per_m = 10.0 }\n\
+        [[keys]]\nname = \"poor\"\nkey = \"sk-test-poor\"\nbudget_usd = 0.01\n";
+    let world = world_with(routes).await;
+    let media = Some("multipart/form-data; boundary=x");
+    let tokens = json!({
+        "type": "tokens", "input_tokens": 24, "output_tokens": 45, "total_tokens": 69,
+        "input_token_details": {"text_tokens": 10, "audio_tokens": 14}
+    });
+    for (path, usage, cost, units) in [
+        ("/by-second", json!({"type": "duration", "seconds": 30.5}), 0.003_05, json!({"second": 30.5})),
+        // 10 × 2.5 + 14 × 6 + 45 × 10 per million.
+        ("/by-token", tokens, 0.000_559, Value::Null),
+    ] {
+        world.upstream.enqueue(Answer::json(200, &json!({"text": "x", "usage": usage})));
+        let path = format!("{path}/audio/transcriptions");
+        let answer = world.client.send("POST", &path, media, Some(b"--x--")).await.ok();
+        let row = row(&world, &answer).await;
+        assert_eq!((&row["cost_usd"], &row["unpriced"]), (&json!(cost), &Value::Null), "{path}: {row}");
+        assert_eq!(row["units"], units, "{path}: {row}");
+    }
+    // 200,000 bytes are at most 200 seconds: 0.02 USD.
+    let hits = world.upstream.hits();
+    let poor = world.gateway.client().with_key("sk-test-poor");
+    let refused =
+        poor.send("POST", "/by-second/audio/transcriptions", media, Some(&vec![b'-'; 200_000])).await;
+    assert_error("200 seconds", &refused, 429, "insufficient_quota", "insufficient_quota");
+    assert_eq!(world.upstream.hits(), hits);
+}
