@@ -1,6 +1,6 @@
 //! The watcher: reads the events of requests, and looks at the state of the gateway.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,10 +40,19 @@ struct Touched {
     refused: Vec<SubjectKind>,
 }
 
+/// What has happened since the last look.
+#[derive(Default)]
+struct Happened {
+    /// By the id of the key.
+    touched: HashMap<Arc<str>, Touched>,
+    /// The counters of rules that refused a request, by their ids.
+    refused_counters: HashSet<String>,
+}
+
 /// Watches for as long as the program runs.
 pub async fn run(alerts: Alerts, engine: Arc<Engine>, conditions: Arc<dyn Conditions>) {
     let Some(mut events) = engine.occurrences() else { return };
-    let mut touched: HashMap<Arc<str>, Touched> = HashMap::new();
+    let mut happened = Happened::default();
     let mut ticks = tokio::time::interval(INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut looks, mut watches) = (0_u32, false);
@@ -58,14 +67,15 @@ pub async fn run(alerts: Alerts, engine: Arc<Engine>, conditions: Arc<dyn Condit
         // New alerts learn the state at once.
         looks = if watches { looks.wrapping_add(1) } else { 0 };
         watches = true;
-        read(&alerts, &mut events, &mut touched).await;
-        if !touched.is_empty() {
-            look_at_rules(&alerts, &engine).await;
+        read(&alerts, &mut events, &mut happened).await;
+        let Happened { touched, refused_counters } = &mut happened;
+        if !touched.is_empty() || !refused_counters.is_empty() {
+            look_at_rules(&alerts, &engine, refused_counters).await;
         }
-        look_at(&alerts, &engine, &mut touched).await;
+        look_at(&alerts, &engine, touched).await;
         if looks.is_multiple_of(BUDGETS_EVERY) {
             look_at_all(&alerts, &engine).await;
-            look_at_rules(&alerts, &engine).await;
+            look_at_rules(&alerts, &engine, refused_counters).await;
         }
         if looks.is_multiple_of(PROVIDERS_EVERY) {
             looks::at_providers(&alerts, &engine).await;
@@ -79,12 +89,18 @@ pub async fn run(alerts: Alerts, engine: Arc<Engine>, conditions: Arc<dyn Condit
 }
 
 /// Reads the events that wait.
-async fn read(alerts: &Alerts, events: &mut Receiver<Occurrence>, touched: &mut HashMap<Arc<str>, Touched>) {
+async fn read(alerts: &Alerts, events: &mut Receiver<Occurrence>, happened: &mut Happened) {
+    let Happened { touched, refused_counters } = happened;
     for _ in 0..MAX_CALLERS {
         let Ok(event) = events.try_recv() else { return };
         match event {
             Occurrence::Charged(caller) => touch(touched, caller, None),
             Occurrence::OverBudget(caller, kind) => touch(touched, caller, Some(kind)),
+            Occurrence::OverRule(counter) => {
+                if refused_counters.len() < MAX_SUBJECTS {
+                    refused_counters.insert(counter);
+                }
+            }
             Occurrence::Unpriced(model) => alerts.tell(PRICE_UNKNOWN, "model", &model).await,
             Occurrence::SessionStopped(session) => alerts.tell(SESSION_STOPPED, "session", &session).await,
         }
@@ -126,10 +142,12 @@ async fn look_at(alerts: &Alerts, engine: &Engine, touched: &mut HashMap<Arc<str
     touched.retain(|_, entry| entry.looks_left > 0);
 }
 
-/// Looks at the budgets of rules.
-async fn look_at_rules(alerts: &Alerts, engine: &Engine) {
+/// Looks at the budgets of rules. Takes the counters that refused a request out of the set when it has told of them.
+async fn look_at_rules(alerts: &Alerts, engine: &Engine, refused: &mut HashSet<String>) {
     for found in engine.rule_budgets(MAX_SUBJECTS).await {
-        let Some(mut spending) = spending(found.name, &found.used, false) else { continue };
+        let is_refused = refused.contains(&found.used.id);
+        let Some(mut spending) = spending(found.name, &found.used, is_refused) else { continue };
+        refused.remove(&found.used.id);
         let split = found.split.into_iter().map(|(by, value)| (by, value.map_or(Value::Null, Value::from)));
         spending.split = Some(split.collect::<Map<_, _>>()).filter(|split| !split.is_empty());
         alerts.tell_budget(&spending).await;

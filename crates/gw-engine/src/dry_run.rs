@@ -199,7 +199,12 @@ async fn without_room(
     for candidate in &plan.candidates {
         let (tokens, cost) = worst_case_at(request, plan, candidate, &snapshot.routing);
         let refusal = match rules.at(&services.limiter, client.asker(), candidate.serving()) {
-            Some(at) => at.would_refuse(&services.limiter, (tokens, cost.femtos())).await,
+            Some(at) => {
+                match at.unpriced_refusal(&candidate.model.id).filter(|_| !is_priced(request, candidate)) {
+                    Some(refusal) => Some(refusal),
+                    None => at.would_refuse(&services.limiter, (tokens, cost.femtos())).await,
+                }
+            }
             None => None,
         };
         let place = |error: &Error| error.rule.as_ref().map_or(usize::MAX, |rule| rule.place);
@@ -226,10 +231,9 @@ async fn refusal(
     snapshot: &Snapshot,
     plan: &mut Plan,
 ) -> Option<Error> {
-    if let Some(refusing) = client.refuses_unpriced() {
-        let first = plan.candidates.first()?;
+    if let Some(refusal) = client.unpriced_refusal(&plan.candidates.first()?.model.id) {
         if !plan.candidates.iter().any(|candidate| is_priced(request, candidate)) {
-            return Some(limit_error::unpriced(&refusing, &first.model.id));
+            return Some(refusal);
         }
         plan.candidates.retain(|candidate| is_priced(request, candidate));
     }

@@ -265,6 +265,8 @@ pub struct RefusingRule {
     pub name: String,
     /// When it begins anew, in the form of RFC 3339.
     pub resets_at: Option<String>,
+    /// The id of the counter whose budget has too little left. None: the rule refuses for another reason.
+    pub spent_counter: Option<String>,
 }
 
 /// A result with this error.

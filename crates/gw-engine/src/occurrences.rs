@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use crate::auth::Caller;
+use crate::error::Error;
 
 /// The most events that wait. Further events are dropped.
 const MAX_WAITING: usize = 1_024;
@@ -20,6 +21,8 @@ pub enum Occurrence {
     Charged(Caller),
     /// The budget of the caller's key or team had too little left for a request.
     OverBudget(Caller, SubjectKind),
+    /// The budget of the rule's counter with this id had too little left for a request.
+    OverRule(String),
     /// The price of this model is unknown.
     Unpriced(Arc<str>),
     /// A guard stopped this session.
@@ -61,6 +64,13 @@ impl Occurrences {
     pub(crate) fn tell(&self, event: impl FnOnce() -> Occurrence) {
         if self.is_watched() {
             let _ = self.sender.try_send(event());
+        }
+    }
+
+    /// Tells of the error of a request, if the budget of a rule caused it.
+    pub(crate) fn tell_error(&self, error: &Error) {
+        if let Some(counter) = error.rule.as_ref().and_then(|rule| rule.spent_counter.as_ref()) {
+            self.tell(|| Occurrence::OverRule(counter.clone()));
         }
     }
 

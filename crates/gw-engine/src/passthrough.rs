@@ -125,7 +125,11 @@ async fn begin(
         record.model = Some(Arc::clone(&candidate.model.id));
         record.provider = Some(Arc::clone(&candidate.model.provider));
     });
-    charging.check_price(client.refuses_unpriced().as_deref())?;
+    if !charging.has_price()
+        && let Some(refusal) = unpriced_refusal(services, client, candidate)
+    {
+        return Err(refusal);
+    }
     if let Some(guarded) = snapshot.session_guards.of_forwarded(client, requested_model) {
         let warnings = guarded.admit(&services.limiter, &services.metrics).await?;
         if !warnings.is_empty() {
@@ -135,6 +139,16 @@ async fn begin(
     }
     reserve(services, client, (charging, candidate), settlement).await?;
     Ok(prepared)
+}
+
+/// The refusal of a request whose cost cannot be known, by the key, its team, a rule or a rule of the target.
+fn unpriced_refusal(services: &Services, client: &RequestContext, candidate: &Candidate) -> Option<Error> {
+    let model = &candidate.model.id;
+    let of_target = || {
+        let rules = client.rules.as_ref()?;
+        rules.at(&services.limiter, client.asker(), candidate.serving())?.unpriced_refusal(model)
+    };
+    client.unpriced_refusal(model).or_else(of_target)
 }
 
 /// Reserves the worst case for the key, its team and the rules, and counts the request in the rules.

@@ -13,6 +13,7 @@ use std::task::{Context, Poll, Waker, ready};
 use bytes::{Bytes, BytesMut};
 use gw_providers::client::{TornUpload, UploadSource};
 use gw_providers::multipart::FileSource;
+use gw_wire::wav::{HEAD_BYTES, unsized_wav_micros};
 use gw_wire::webm::{WINDOW_BYTES, WebmDuration};
 use parking_lot::Mutex;
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -158,8 +159,12 @@ impl Spool {
         use lofty::file::{AudioFile, FileType};
         use lofty::probe::Probe;
 
-        if WebmDuration::is_webm(&self.read_at(0, 4).ok()?) {
+        let head = self.read_at(0, HEAD_BYTES).ok()?;
+        if WebmDuration::is_webm(&head) {
             return self.webm_duration();
+        }
+        if let Some(micros) = unsized_wav_micros(&head, self.written()) {
+            return Some(micros);
         }
         let mut options = ParseOptions::new();
         options.read_tags(false).read_cover_art(false);

@@ -25,8 +25,8 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 pub(crate) const MESSAGES_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 /// Milliseconds until the response began.
 pub(crate) const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
-const RULE: HeaderName = HeaderName::from_static("x-gateway-rule");
-const RULE_RESETS_AT: HeaderName = HeaderName::from_static("x-gateway-rule-resets-at");
+pub(crate) const RULE: HeaderName = HeaderName::from_static("x-gateway-rule");
+pub(crate) const RULE_RESETS_AT: HeaderName = HeaderName::from_static("x-gateway-rule-resets-at");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 /// Whether a repetition of the request can succeed, in every error.

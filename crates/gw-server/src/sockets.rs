@@ -30,6 +30,7 @@ use crate::response::GatewayReply;
 use crate::sign_in::API_KEY;
 use crate::timed_io::Activity;
 use crate::upload::overloaded;
+use crate::wishes::refuse_dry_run;
 
 /// Answers a complete handshake: a 101, after which the connection is a socket.
 ///
@@ -55,6 +56,7 @@ pub(crate) fn open(
         let message = "A key of role viewer may not generate: it reads the management API.";
         return Err(Error::new(Kind::RoleNotAllowed, message));
     }
+    refuse_dry_run(&parts.headers)?;
     if state.is_draining() {
         return Err(overloaded("The gateway is shutting down."));
     }
@@ -89,8 +91,7 @@ pub(crate) fn open(
 fn turn_headers(headers: &HeaderMap, key: Option<String>) -> HeaderMap {
     let mut kept = HeaderMap::with_capacity(headers.len() + 2);
     for (name, value) in headers {
-        let is_kept = !handshake::is_of_connection(name) && name.as_str() != "x-gateway-dry-run";
-        if is_kept {
+        if !handshake::is_of_connection(name) {
             kept.append(name.clone(), value.clone());
         }
     }

@@ -26,6 +26,18 @@ pub(crate) struct Wishes {
     pub(crate) max_cost: Option<Money>,
 }
 
+/// Refuses the header of dry runs at the handshake of a WebSocket: a turn's answer is events, and a dry run's is a report.
+///
+/// # Errors
+/// `unsupported_parameter`.
+pub(crate) fn refuse_dry_run(headers: &HeaderMap) -> Result<()> {
+    if !headers.contains_key(&DRY_RUN) {
+        return Ok(());
+    }
+    let message = format!("The header {DRY_RUN} does not apply to WebSockets. POST /v1/responses takes it.");
+    Err(Error::new(Kind::UnsupportedParameter, message))
+}
+
 /// Refuses the headers of dry runs and of the highest cost, for a pass-through route: the gateway does not plan its requests.
 ///
 /// # Errors

@@ -32,4 +32,5 @@ pub mod stream;
 pub mod trace_context;
 pub mod usage;
 pub mod utf8;
+pub mod wav;
 pub mod webm;

@@ -4,12 +4,12 @@ use crate::call::Call;
 use crate::call::progress::CallProgress;
 use crate::error::Result;
 use crate::plan::candidate::Candidate;
-use crate::plan::cost_estimate::worst_case_at;
+use crate::plan::cost_estimate::{is_priced, worst_case_at};
 
 /// Moves a request to a target: its rules hold the worst case there, and those of other targets give everything back.
 ///
 /// # Errors
-/// A rule of the target has no room.
+/// A rule of the target has no room, or refuses requests whose cost nobody can know.
 pub(crate) async fn enter_target(call: &mut Call, candidate: &Candidate) -> Result<()> {
     let Call { context, plan, progress, .. } = call;
     let Some(rules) = context.client.rules.as_ref().filter(|rules| rules.may_be_of_targets()) else {
@@ -21,6 +21,11 @@ pub(crate) async fn enter_target(call: &mut Call, candidate: &Candidate) -> Resu
         return Ok(());
     }
     let at = rules.at(&context.limiter, context.client.asker(), candidate.serving());
+    if let Some(refusal) = at.as_ref().and_then(|at| at.unpriced_refusal(model))
+        && !is_priced(&context.request, candidate)
+    {
+        return Err(refusal);
+    }
     let (tokens, cost) = worst_case_at(&context.request, plan, candidate, &context.snapshot.routing);
     // The target that serves pays for the whole request.
     let cost = cost + context.upstream_calls.all().cost;

@@ -166,9 +166,7 @@ pub(crate) async fn reserve_more(limiter: &Limiter, call: &mut Call) -> Result<(
 /// Reserves for the caller's subjects. If the budget must not be exceeded, a part of the worst case is enough, and its
 /// amount is returned.
 async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Reservation, Option<Money>)> {
-    if let Some(refusing) = call.context.client.refuses_unpriced() {
-        keep_priced(call, &refusing)?;
-    }
+    keep_priced(&call.context, &mut call.plan)?;
     let AttemptContext { client, request, snapshot, .. } = &call.context;
     let subjects = client.subjects();
     // The tokens of embeddings are those of their inputs, so they need no cut.
@@ -207,20 +205,18 @@ async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Rese
     })
 }
 
-/// Leaves out the candidates without a price, because a budget would not count their cost.
+/// Leaves out the candidates without a price, if a budget refuses them.
 ///
 /// # Errors
 /// No candidate has a price.
-fn keep_priced(call: &mut Call, refusing: &str) -> Result<()> {
-    let request = &call.context.request;
-    let candidates = &mut call.plan.candidates;
-    match candidates.first() {
-        Some(first) if !candidates.iter().any(|candidate| is_priced(request, candidate)) => {
-            Err(limit_error::unpriced(refusing, &first.model.id))
-        }
-        _ => {
-            candidates.retain(|candidate| is_priced(request, candidate));
-            Ok(())
-        }
+fn keep_priced(context: &AttemptContext, plan: &mut Plan) -> Result<()> {
+    let AttemptContext { client, request, .. } = context;
+    let candidates = &mut plan.candidates;
+    let refusal = candidates.first().and_then(|first| client.unpriced_refusal(&first.model.id));
+    let Some(refusal) = refusal else { return Ok(()) };
+    if !candidates.iter().any(|candidate| is_priced(request, candidate)) {
+        return Err(refusal);
     }
+    candidates.retain(|candidate| is_priced(request, candidate));
+    Ok(())
 }

@@ -110,8 +110,8 @@ impl Rates {
         let audio_output = u64::from(usage.audio_completion.unwrap_or(0)).min(completion);
         let image_output = u64::from(usage.image_completion.unwrap_or(0)).min(completion - audio_output);
         let (input, output) = (self.input, self.output);
-        // An embedding model generates no tokens, so it needs no price for them. Its input has a price even if it is empty.
-        let mut charge = Charge { known: Money::ZERO, is_complete: input.is_some() };
+        // A call without tokens needs a price of the input, because the tokens are unknown then.
+        let mut charge = Charge { known: Money::ZERO, is_complete: input.is_some() || usage.total() > 0 };
         // Tokens of another kind are rarely cheaper than text, so the price of text gives the least cost.
         charge.add(text_input - image_input, || input, None);
         charge.add(cached, || self.cached_input.or(input), None);

@@ -9,8 +9,6 @@ use gw_wire::usage::{BYTES_PER_TOKEN, LEAST_BYTES_PER_SECOND, Unit, Units, Usage
 use super::request_facts::RequestFacts;
 use crate::call::upstream_call::{BilledUsage, UpstreamCallId, UpstreamCalls};
 use crate::catalog::Model;
-use crate::error::Error;
-use crate::limit_error;
 use crate::passthrough_routes::PassthroughRoute;
 use crate::plan::call_size::CallSize;
 
@@ -89,17 +87,9 @@ impl Charging {
         }
     }
 
-    /// Refuses a request whose cost cannot be known, for a budget that does so.
-    ///
-    /// # Errors
-    /// `insufficient_quota`.
-    pub(super) fn check_price(&self, refusing: Option<&str>) -> Result<(), Error> {
-        match refusing {
-            Some(refusing) if self.by_tokens.is_none() && self.flat.is_none() => {
-                Err(limit_error::unpriced(refusing, &self.model.id))
-            }
-            _ => Ok(()),
-        }
+    /// Whether the cost of a request can be known.
+    pub(super) fn has_price(&self) -> bool {
+        self.by_tokens.is_some() || self.flat.is_some()
     }
 
     /// The tokens and the cost of the worst case.

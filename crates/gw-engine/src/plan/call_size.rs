@@ -21,14 +21,17 @@ use crate::catalog::Model;
 use crate::plan::candidate::Candidate;
 use crate::plan::tenant_policy::{has_price, is_forwarded};
 use crate::request::fan_out::SubRequest;
-use crate::request::one_shot::{FRAME_TOKENS, MostUnits, OneShot, OneShotSize};
+use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotSize};
 use crate::request::{ValidatedRequest, fan_out};
 
 /// Assumed pages of a file that the translation of a request does not hold.
 const UNREAD_PAGES: u32 = 20;
 /// The most model calls that one upstream call is believed to consist of. A deep research makes about a hundred.
 const MAX_INNER_CALLS: u64 = 256;
-/// The largest token count that is believed of a model without known limits.
+/// An upstream is believed if it counts up to so many times the units that a call can have: it counts by rules of its own.
+const MAX_UNITS_FACTOR: u64 = 1_000;
+/// A token count up to this one is believed, whatever the catalogue says of the model: the provider bills its own count, and a catalogue
+/// may be older than the model.
 const MAX_BELIEVED_TOKENS: u64 = 1 << 24;
 
 /// Assumed context of a model that runs hosted tools or keeps conversations, if it is unknown.
@@ -51,14 +54,14 @@ pub(crate) struct CallSize {
     pub(crate) is_unpriced: bool,
     /// Units other than tokens.
     pub(crate) units: Units,
-    /// The most units and tokens that the provider may count, if the request bounds them.
-    pub(crate) most: Option<MostUnits>,
+    /// The most units of the call, if the request bounds them.
+    pub(crate) most: Option<Units>,
 }
 
 impl CallSize {
     /// The units that a budget sets aside.
     pub(crate) fn reserved_units(&self) -> Units {
-        self.most.map_or(self.units, |most| most.units)
+        self.most.unwrap_or(self.units)
     }
 
     /// The units that the call has, or the most of them if they are not known yet: a recording may not tell its duration.
@@ -66,11 +69,10 @@ impl CallSize {
         if self.units.is_none() { self.reserved_units() } else { self.units }
     }
 
-    /// The usage of the call: the reported counts, bounded by the model's limits, and an estimate for counts that were
-    /// not reported.
+    /// The usage of the call: the reported counts, and an estimate for counts that were not reported.
     ///
-    /// No count exceeds the limits of the model calls that it may consist of, and none is zero if something was read or
-    /// written.
+    /// A count that no model can have becomes the limit of the model calls that the call may consist of. No count of a text is zero if
+    /// something was read or written.
     pub(crate) fn usage(&self, reported: Option<Usage>, answer_bytes: u64, model: &Model) -> Usage {
         let estimate = Usage {
             hosted: self.hosted,
@@ -87,9 +89,9 @@ impl CallSize {
             usage.units = self.units.before_answer();
         }
         if let Some(most) = self.most
-            && usage.units.exceeds(most.units)
+            && usage.units.exceeds(most.times(MAX_UNITS_FACTOR))
         {
-            (usage.units, usage.estimated) = (most.units, true);
+            (usage.units, usage.estimated) = (most, true);
         }
         let longest_prompt = model.context_length.unwrap_or(MAX_BELIEVED_TOKENS);
         let longest_answer = model.max_output_tokens.unwrap_or(longest_prompt);
@@ -97,11 +99,10 @@ impl CallSize {
         let most = |of_one: u64, count: u64, seen: u64| {
             of_one.saturating_mul(count.max(1)).saturating_mul(inner_calls).min(MAX_BELIEVABLE).max(seen)
         };
-        let of_model = most(longest_prompt, self.prompts, estimate.prompt);
-        let most_prompt =
-            self.most.map_or(of_model, |most| most.prompt_tokens.min(of_model).max(estimate.prompt));
+        // An image has no tokens of a text, and a transcript may have none of its own.
+        let has_told = self.most.is_some() && usage.total() > 0;
         let counts = [
-            (&mut usage.prompt, estimate.prompt, most_prompt),
+            (&mut usage.prompt, estimate.prompt, most(longest_prompt, self.prompts, estimate.prompt)),
             (
                 &mut usage.completion,
                 estimate.completion,
@@ -109,7 +110,13 @@ impl CallSize {
             ),
         ];
         for (count, estimate, most) in counts {
-            let credible = if *count == 0 { estimate } else { (*count).min(most) };
+            let credible = match *count {
+                0 if !has_told => estimate,
+                count if count <= most.max(MAX_BELIEVED_TOKENS) => count,
+                // The inputs of a one-shot request are known, so the estimate is close.
+                _ if self.most.is_some() => estimate,
+                _ => most,
+            };
             usage.estimated |= credible != *count;
             *count = credible;
         }

@@ -15,6 +15,8 @@ use http::{HeaderName, HeaderValue};
 use parking_lot::Mutex;
 
 use crate::auth::Caller;
+use crate::error::Error;
+use crate::limit_error;
 use crate::request::trace::RequestTrace;
 use crate::rules::{Asker, RequestRules};
 
@@ -68,10 +70,13 @@ impl RequestContext {
         Asker { caller: &self.caller, attribution: self.attribution.as_deref() }
     }
 
-    /// The name of that which refuses requests whose cost nobody can know (`unpriced = "refuse"`).
-    pub(crate) fn refuses_unpriced(&self) -> Option<String> {
-        let of_caller = self.caller.refuses_unpriced().map(|kind| format!("this {kind}"));
-        of_caller.or_else(|| self.rules.as_ref()?.refuses_unpriced())
+    /// The refusal of a request to a model whose cost nobody can know (`unpriced = "refuse"`). None: the key, its team and the rules of
+    /// the whole request allow it.
+    pub(crate) fn unpriced_refusal(&self, model: &str) -> Option<Error> {
+        match self.caller.refuses_unpriced() {
+            Some(kind) => Some(limit_error::unpriced(&format!("this {kind}"), model)),
+            None => self.rules.as_ref()?.unpriced_refusal(model),
+        }
     }
 }
 

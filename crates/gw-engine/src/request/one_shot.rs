@@ -22,8 +22,6 @@ use crate::error::Error;
 
 /// Tokens of the role, the separators and the chat template around a message, a prompt or an input.
 pub(crate) const FRAME_TOKENS: u64 = 8;
-/// The most tokens of the template around an input that a provider may count.
-pub(crate) const MOST_FRAME_TOKENS: u64 = 256;
 
 /// The facts that every one-shot request has.
 #[derive(Clone, Copy, Debug)]
@@ -53,17 +51,8 @@ pub(crate) struct OneShotSize {
     pub(crate) answers: u64,
     /// Its units other than tokens.
     pub(crate) units: Units,
-    /// The most units and tokens that its provider may count. Budgets set the units aside. None: the model's limits are the bound.
-    pub(crate) most: Option<MostUnits>,
-}
-
-/// The most that a provider may count of a call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct MostUnits {
-    /// Tokens of the prompts.
-    pub(crate) prompt_tokens: u64,
-    /// Units other than tokens.
-    pub(crate) units: Units,
+    /// The most units that its provider may count. Budgets set them aside.
+    pub(crate) most: Option<Units>,
 }
 
 /// The answers of a request's upstream calls, in the order of the parts that they answer.

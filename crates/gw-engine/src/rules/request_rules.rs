@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gw_limits::{AdmissionPermit, Limiter, Refusal, Subject, SubjectUse};
 
 use super::counter::Counter;
-use super::state::{RuleState, refusal_error, states};
+use super::state::{RuleState, refusal_error, states, unpriced_error};
 use super::{Asker, Rule, ServingTarget};
 use crate::error::{Error, Result};
 use crate::limit_error;
@@ -123,10 +123,10 @@ impl RequestRules {
         counters.iter().zip(&uses).filter_map(|(counter, used)| reached(counter, used)).collect()
     }
 
-    /// The rule that refuses requests whose cost nobody can know.
-    pub(crate) fn refuses_unpriced(&self) -> Option<String> {
+    /// The refusal of a request to a model whose cost nobody can know. None: no rule refuses it.
+    pub(crate) fn unpriced_refusal(&self, model: &str) -> Option<Error> {
         let refusing = self.counters.iter().find(|counter| counter.subject.refuses_unpriced())?;
-        Some(format!("rule '{}'", refusing.settings.name))
+        Some(unpriced_error(refusing, model))
     }
 
     /// The counters of requests per minute and in flight.

@@ -13,6 +13,7 @@ use super::counter::Counter;
 use super::request_rules::Need;
 use crate::clock::unix_seconds;
 use crate::error::{Error, Kind, RefusingRule};
+use crate::limit_error;
 use crate::limit_use::{admission_refusal, reservation_refusal};
 use crate::settings::{RuleMode, RuleSettings};
 
@@ -141,6 +142,16 @@ fn end_of(period: Period) -> Option<String> {
     (end < i64::MAX).then(|| format_unix_seconds(end))
 }
 
+/// The error of a rule that refuses requests whose cost nobody can know.
+pub(super) fn unpriced_error(counter: &Counter, model: &str) -> Error {
+    let RuleSettings { name, limits, .. } = &*counter.settings;
+    let resets_at = limits.budget.and_then(|budget| end_of(budget.period));
+    let mut error = limit_error::unpriced(&format!("rule '{name}'"), model);
+    let rule = RefusingRule { place: counter.place, name: name.clone(), resets_at, spent_counter: None };
+    error.rule = Some(Box::new(rule));
+    error
+}
+
 /// The error of a rule's refusal.
 pub(super) fn refusal_error(counter: &Counter, used: &SubjectUse, refusal: &Refusal) -> Error {
     let name = &counter.settings.name;
@@ -172,7 +183,9 @@ pub(super) fn refusal_error(counter: &Counter, used: &SubjectUse, refusal: &Refu
         Kind::InsufficientQuota => None,
         _ => Some(wait.unwrap_or(Duration::from_secs(1)).max(Duration::from_secs(1))),
     };
-    error.rule = Some(Box::new(RefusingRule { place: counter.place, name: name.clone(), resets_at }));
+    let spent_counter = matches!(refusal, Refusal::Budget { .. }).then(|| counter.subject.id().to_owned());
+    let rule = RefusingRule { place: counter.place, name: name.clone(), resets_at, spent_counter };
+    error.rule = Some(Box::new(rule));
     error
 }
 

@@ -6,7 +6,7 @@ use gw_wire::json::{ObjectWriter, View};
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
 
-use crate::response::{REQUEST_ID, SHOULD_RETRY};
+use crate::response::{REQUEST_ID, RULE, RULE_RESETS_AT, SHOULD_RETRY};
 
 /// The event of an error that needs no request.
 pub(super) fn of_error(error: &Error) -> String {
@@ -19,7 +19,7 @@ pub(super) fn of_answer(status: StatusCode, body: &[u8], headers: &HeaderMap) ->
     write(status.as_u16(), body, headers)
 }
 
-/// `headers` has those of the answer that tell when to try again.
+/// `headers` has those of the answer that tell when to try again, and which rule refused the turn.
 fn write(status: u16, body: &[u8], headers: &HeaderMap) -> String {
     let text = std::str::from_utf8(body).unwrap_or("{}");
     let [error] = View::new(text).pick(["error"]);
@@ -27,7 +27,8 @@ fn write(status: u16, body: &[u8], headers: &HeaderMap) -> String {
     let mut event = ObjectWriter::begin_typed(&mut out, "error");
     event.integer("status", status.into());
     event.raw("error", error.map_or("null", View::text));
-    let told = [RETRY_AFTER, SHOULD_RETRY, REQUEST_ID].map(|name| (headers.get(&name), name));
+    let told =
+        [RETRY_AFTER, SHOULD_RETRY, REQUEST_ID, RULE, RULE_RESETS_AT].map(|name| (headers.get(&name), name));
     let mut told =
         told.iter().filter_map(|(value, name)| Some((value.as_ref()?.to_str().ok()?, name))).peekable();
     if told.peek().is_some() {

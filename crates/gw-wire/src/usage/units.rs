@@ -126,6 +126,12 @@ impl UnitCount {
         Self(self.0.saturating_add(other.0))
     }
 
+    /// This count so many times.
+    #[must_use]
+    pub const fn times(self, factor: u64) -> Self {
+        Self(self.0.saturating_mul(factor))
+    }
+
     /// The cost of so many units.
     #[must_use]
     pub fn cost(self, price: UnitPrice) -> Money {
@@ -209,6 +215,12 @@ impl Units {
             Some((Unit::Image | Unit::Pixel, _)) => Self::default(),
             _ => self,
         }
+    }
+
+    /// These units so many times.
+    #[must_use]
+    pub fn times(self, factor: u64) -> Self {
+        Self { counted: self.counted.map(|(unit, count)| (unit, count.times(factor))), ..self }
     }
 
     /// Whether it has more units of a kind than `most`.

@@ -20,14 +20,13 @@ use super::images::of;
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
 use crate::request::ValidatedRequest;
-use crate::request::one_shot::{MostUnits, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
+use crate::request::one_shot::{OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
 use crate::request::uploads::{UploadedForm, wrong_files};
 
 /// The most images that a request is made from.
 const MOST_IMAGES: usize = 16;
-/// Tokens of an image that is read, and the most of a large one (platform.openai.com/docs/guides/image-generation, November 2026).
+/// Tokens of an image that is read (platform.openai.com/docs/guides/image-generation, November 2026).
 const READ_TOKENS: u64 = 1_024;
-const MOST_READ_TOKENS: u64 = 8_192;
 
 /// A request for images with the images that they are made from.
 #[derive(Debug)]
@@ -92,12 +91,8 @@ impl OneShot for ImagesFromImages {
     fn size(&self, parts: Range<usize>) -> OneShotSize {
         let size = OneShot::size(&self.request, parts);
         let files = self.files.len() as u64;
-        let most = size.most.map(|most| MostUnits {
-            prompt_tokens: most.prompt_tokens.saturating_add(files.saturating_mul(MOST_READ_TOKENS)),
-            ..most
-        });
         let prompt_tokens = size.prompt_tokens.saturating_add(files.saturating_mul(READ_TOKENS));
-        OneShotSize { prompt_tokens, most, ..size }
+        OneShotSize { prompt_tokens, ..size }
     }
 
     fn answer_tokens(&self) -> u64 {

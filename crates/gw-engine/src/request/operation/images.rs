@@ -19,7 +19,7 @@ use gw_wire::usage::{BYTES_PER_TOKEN, ImageQuality, ImageSize, Units, Usage};
 use crate::catalog::Model;
 use crate::clock;
 use crate::error::{Error, Kind};
-use crate::request::one_shot::{FRAME_TOKENS, MostUnits, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
+use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
 
 /// The bytes of a usual image in base64.
 const IMAGE_BYTES: usize = 3 << 20;
@@ -30,8 +30,6 @@ const MEDIUM_TOKENS: u64 = 1_584;
 const HIGH_TOKENS: u64 = 6_240;
 /// The pixels of that image.
 const USUAL_PIXELS: u64 = 1024 * 1536;
-/// The most tokens that a provider may add to a prompt.
-const MOST_ADDED_TOKENS: u64 = 4_096;
 /// Image tokens of a partial image.
 const PARTIAL_TOKENS: u64 = 100;
 /// Tokens of the text that some models write beside an image.
@@ -65,10 +63,7 @@ impl OneShot for ImagesRequest {
         let images = parts.len() as u64;
         let prompt_tokens = self.prompt_bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(FRAME_TOKENS);
         let units = Units::images(images, self.form);
-        // A text has at most a token for each byte. Some providers count the prompt once for each image, and some rewrite it.
-        let most_tokens = self.prompt_bytes.saturating_add(MOST_ADDED_TOKENS).saturating_mul(images.max(1));
-        let most = Some(MostUnits { prompt_tokens: most_tokens, units });
-        OneShotSize { prompt_tokens, inputs: 1, answers: images, units, most }
+        OneShotSize { prompt_tokens, inputs: 1, answers: images, units, most: Some(units) }
     }
 
     fn answer_tokens(&self) -> u64 {

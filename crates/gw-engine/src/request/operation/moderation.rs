@@ -13,9 +13,7 @@ use gw_wire::usage::{BYTES_PER_TOKEN, Units, Usage};
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind};
-use crate::request::one_shot::{
-    FRAME_TOKENS, MOST_FRAME_TOKENS, MostUnits, OneShot, OneShotAnswers, OneShotFacts, OneShotSize,
-};
+use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
 
 /// The bytes of a result with OpenAI's 13 categories.
 const RESULT_BYTES: usize = 2_048;
@@ -44,10 +42,8 @@ impl OneShot for ModerationRequest {
         let inputs = self.inputs as u64;
         let frames = inputs.saturating_mul(FRAME_TOKENS);
         let prompt_tokens = self.prompt_bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames);
-        // A text has at most a token for each byte.
-        let most_tokens = self.prompt_bytes.saturating_add(inputs.saturating_mul(MOST_FRAME_TOKENS));
-        let most = MostUnits { prompt_tokens: most_tokens, units: Units::default() };
-        OneShotSize { prompt_tokens, inputs, answers: 0, units: Units::default(), most: Some(most) }
+        let none = Units::default();
+        OneShotSize { prompt_tokens, inputs, answers: 0, units: none, most: Some(none) }
     }
 
     fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error> {

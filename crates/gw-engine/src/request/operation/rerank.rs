@@ -13,9 +13,7 @@ use gw_wire::usage::{BYTES_PER_TOKEN, Unit, Units, Usage};
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind};
-use crate::request::one_shot::{
-    FRAME_TOKENS, MOST_FRAME_TOKENS, MostUnits, OneShot, OneShotAnswers, OneShotFacts, OneShotSize,
-};
+use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
 
 /// The bytes of a result in JSON.
 const RESULT_BYTES: usize = 80;
@@ -45,8 +43,6 @@ impl OneShot for RerankRequest {
             self.prompt_bytes.saturating_add(self.query_bytes.saturating_mul(inputs.saturating_sub(1)));
         let frames = inputs.saturating_mul(FRAME_TOKENS);
         let prompt_tokens = bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames);
-        // A text has at most a token for each byte.
-        let most_tokens = bytes.saturating_add(inputs.saturating_mul(MOST_FRAME_TOKENS));
         let most_documents = inputs.saturating_add(bytes / DOCUMENT_BYTES);
         let most_units = Units::new(Unit::Search, most_documents.div_ceil(UNIT_DOCUMENTS));
         OneShotSize {
@@ -54,7 +50,7 @@ impl OneShot for RerankRequest {
             inputs,
             answers: 0,
             units: Units::new(Unit::Search, self.search_units()),
-            most: Some(MostUnits { prompt_tokens: most_tokens, units: most_units }),
+            most: Some(most_units),
         }
     }
 

@@ -14,9 +14,7 @@ use gw_wire::usage::{BYTES_PER_TOKEN, Unit, Units, Usage};
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind};
-use crate::request::one_shot::{
-    FRAME_TOKENS, MOST_FRAME_TOKENS, MostUnits, OneShot, OneShotAnswers, OneShotFacts, OneShotSize,
-};
+use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
 
 /// The bytes of a score in JSON.
 const SCORE_BYTES: usize = 64;
@@ -41,10 +39,7 @@ impl OneShot for ScoreRequest {
         let inputs = self.pair_count() as u64;
         let frames = inputs.saturating_mul(FRAME_TOKENS);
         let prompt_tokens = self.prompt_bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames);
-        // A text has at most a token for each byte.
-        let most_tokens = self.prompt_bytes.saturating_add(inputs.saturating_mul(MOST_FRAME_TOKENS));
-        let most = MostUnits { prompt_tokens: most_tokens, units: units(self) };
-        OneShotSize { prompt_tokens, inputs, answers: 0, units: units(self), most: Some(most) }
+        OneShotSize { prompt_tokens, inputs, answers: 0, units: units(self), most: Some(units(self)) }
     }
 
     fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error> {

@@ -18,7 +18,7 @@ use gw_wire::usage::{BYTES_PER_TOKEN, Usage};
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind};
-use crate::request::one_shot::{FRAME_TOKENS, MostUnits, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
+use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
 
 /// The slowest speech takes four times as long as usual speech.
 const SLOWEST: u64 = 4;
@@ -42,8 +42,7 @@ impl OneShot for SpeechRequest {
     fn size(&self, _: Range<usize>) -> OneShotSize {
         let prompt_tokens = self.prompt_bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(FRAME_TOKENS);
         let units = self.units();
-        let most = Some(MostUnits { prompt_tokens: self.prompt_bytes.saturating_add(256), units });
-        OneShotSize { prompt_tokens, inputs: 1, answers: 1, units, most }
+        OneShotSize { prompt_tokens, inputs: 1, answers: 1, units, most: Some(units) }
     }
 
     fn answer_tokens(&self) -> u64 {

@@ -21,13 +21,11 @@ use gw_wire::usage::{BYTES_PER_TOKEN, LEAST_BYTES_PER_SECOND, Unit, UnitCount, U
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
 use crate::request::ValidatedRequest;
-use crate::request::one_shot::{MostUnits, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
+use crate::request::one_shot::{OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
 use crate::request::uploads::{UploadedFile, UploadedForm, wrong_files};
 
 /// Tokens of a second of sound: gpt-4o-transcribe counts ten (platform.openai.com/docs/api-reference/audio, November 2026).
 const TOKENS_PER_SECOND: u64 = 10;
-/// The most tokens of a second, by the vendors' published figures (Gemini: 32).
-const MOST_TOKENS_PER_SECOND: u64 = 32;
 /// Tokens of the text of a second. Fast speech has four words.
 const TEXT_TOKENS_PER_SECOND: u64 = 8;
 /// Some providers charge so many seconds at least (console.groq.com/docs/speech-to-text, November 2026).
@@ -205,12 +203,7 @@ impl OneShot for UploadedRecording {
             inputs: 1,
             answers: 1,
             units: self.length.seconds(),
-            most: Some(MostUnits {
-                prompt_tokens: most
-                    .saturating_mul(MOST_TOKENS_PER_SECOND)
-                    .saturating_add(self.request.prompt_bytes + 256),
-                units: Units::new(Unit::Second, most),
-            }),
+            most: Some(Units::new(Unit::Second, most)),
         }
     }
 

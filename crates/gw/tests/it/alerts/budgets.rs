@@ -42,6 +42,26 @@ async fn a_threshold_is_told_once_with_exact_amounts() {
 }
 
 #[tokio::test]
+async fn a_request_that_a_rule_refuses_is_the_event_of_its_whole_budget() {
+    let receiver = receiver().await;
+    let rule = "[[budgets]]\nname = \"shop\"\nmatch = { key = \"limited-by\" }\nsplit_by = \"key\"\nbudget_usd = 0.00005\n";
+    let alerts = alert("ops", "\"budget:1\"", &receiver);
+    let world = limited("1.0", &format!("{rule}{alerts}")).start().await;
+    let client = world.gateway.client().with_key("sk-by");
+    for _ in 0..2 {
+        client.post_json(CHAT, &ask()).await.ok();
+    }
+    let refused = client.post_json(CHAT, &ask()).await;
+    assert_error("spent", &refused, 429, "insufficient_quota", "insufficient_quota");
+    let body = verified(&heard(&receiver, 1).await.remove(0));
+    let data = &body["data"];
+    assert_eq!(
+        (&body["event"], &data["kind"], &data["name"], &data["fraction"]),
+        (&json!("budget:1"), &json!("rule"), &json!("shop"), &json!(0.8))
+    );
+}
+
+#[tokio::test]
 async fn a_team_has_its_own_counter() {
     let receiver = receiver().await;
     let world = limited("1.0", &alert("ops", "\"budget:0.25\"", &receiver)).start().await;

@@ -222,6 +222,12 @@ async fn u24_search_units_that_cannot_be_true_are_clamped() {
     assert_eq!(answer["meta"]["billed_units"]["search_units"], 1);
     let row = rows(&world.gateway, 1).await.remove(0);
     assert_eq!((row.estimated, row.cost), (true, 2_000_000_000_000));
+    // The upstream divides documents by rules of its own.
+    let meta = json!({"billed_units": {"search_units": 3}});
+    world.upstream.enqueue(Answer::json(200, &json!({"results": results, "meta": meta})));
+    let answer = world.client.post_json(PATH, &rerank("acme/rerank", json!({}))).await.ok();
+    assert_eq!(answer.json()["meta"]["billed_units"]["search_units"], 3);
+    assert_eq!(answer.header("x-gateway-cost-usd"), Some("0.006"));
 }
 
 #[tokio::test]
@@ -243,15 +249,20 @@ async fn long_documents_may_count_several_times_and_a_budget_reserves_them() {
 }
 
 #[tokio::test]
-async fn tokens_that_a_text_cannot_have_are_clamped() {
+async fn tokens_that_a_text_cannot_have_are_estimated() {
     let world = start().await;
     let results = json!([{"index": 0, "relevance_score": 0.5}]);
     let usage = json!({"prompt_tokens": 1_000_000_000, "total_tokens": 1_000_000_000});
     world.upstream.enqueue(Answer::json(200, &json!({"results": results, "usage": usage})));
     let answer = ok(&world, &rerank("acme/by-token", json!({}))).await;
-    // Three documents of one byte with a query of one byte each, and 256 tokens around each of them.
-    assert_eq!(answer["usage"]["total_tokens"], 6 + 3 * 256);
+    // Three documents of one byte with a query of one byte each have two tokens, and eight are around each of them.
+    assert_eq!(answer["usage"]["total_tokens"], 2 + 3 * 8);
     assert!(rows(&world.gateway, 1).await.remove(0).estimated);
+    // What the upstream counts by rules of its own is what it bills.
+    let usage = json!({"prompt_tokens": 5_000, "total_tokens": 5_000});
+    world.upstream.enqueue(Answer::json(200, &json!({"results": results, "usage": usage})));
+    let answer = ok(&world, &rerank("acme/by-token", json!({}))).await;
+    assert_eq!(answer["usage"]["total_tokens"], 5_000);
 }
 
 #[tokio::test]

@@ -316,11 +316,12 @@ async fn u24_usage_of_the_calls_inside_a_hosted_tool_is_believed() {
     let world = crate::harness::Setup { acme, ..Default::default() }.start().await;
     let ask = json!({ "model": "acme/fast", "input": "Hello", "tools": [{ "type": "web_search" }] });
     let alone = json!({ "model": "acme/fast", "input": "Hello" });
-    // A context has 128,000 tokens, and 256 calls are believed.
+    // A context has 128,000 tokens, and 256 calls are believed. A count up to 16 Mi is believed of every model, because it is billed.
     let cases = [
         (&ask, 1_000_000_u64, 1_000_000_u64, true),
         (&ask, 4_000_000_000, 256 * 128_000, false),
-        (&alone, 1_000_000, 128_000, false),
+        (&alone, 1_000_000, 1_000_000, true),
+        (&alone, 4_000_000_000, 128_000, false),
     ];
     for (count, (body, reported, prompt, is_believed)) in (1..).zip(cases) {
         world.upstream.enqueue(Answer::json(200, &json!({

@@ -222,7 +222,30 @@ async fn an_unknown_price_is_refused_by_a_rule_and_by_a_key_without_a_budget() {
         assert_error(key, &refused, 429, "insufficient_quota", "insufficient_quota");
         assert!(refused.message().contains("acme/unpriced"), "{}", refused.message());
     }
+    let refused = trusted(&world).post_json(CHAT, &chat("acme/unpriced")).await;
+    assert_refused("a rule", &refused, "insufficient_quota", "exact");
     assert_eq!(world.upstream.hits(), 0);
+}
+
+#[tokio::test]
+async fn a_rule_of_targets_leaves_out_those_of_an_unknown_price() {
+    let rules = "[[budgets]]\nname = \"exact\"\nmatch = { model = \"acme/*\" }\nsplit_by = \"model\"\nbudget_usd = 1\nunpriced = \"refuse\"\n";
+    let world = world(rules).await;
+    let client = trusted(&world);
+    let refused = client.post_json(CHAT, &chat("acme/unpriced")).await;
+    assert_refused("alone", &refused, "insufficient_quota", "exact");
+    assert!(refused.header("x-gateway-rule-resets-at").is_some());
+    let asking = world.gateway.client().with_key("sk-trusted").with_header("x-gateway-dry-run", "true");
+    let report = asking.post_json(CHAT, &chat("acme/unpriced")).await.ok().json();
+    assert_eq!(
+        (&report["would"], &report["error"]["code"]),
+        (&json!("refuse"), &json!("insufficient_quota"))
+    );
+    assert_eq!(world.upstream.hits(), 0);
+    let body = with(chat("acme/unpriced"), json!({"routing": {"fallback": ["acme/fast"]}}));
+    let served = client.post_json(CHAT, &body).await.ok().json();
+    assert_eq!(served["gateway"]["model_used"], "acme/fast");
+    assert_eq!((served["gateway"]["attempts"].as_array().map(Vec::len), world.upstream.hits()), (Some(1), 1));
 }
 
 #[tokio::test]

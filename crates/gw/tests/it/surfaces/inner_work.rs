@@ -89,7 +89,8 @@ async fn a_chats_hosted_tools_are_reserved_believed_and_charged() {
         );
         assert_eq!(world.upstream.hits(), calls, "ten results are 80,000 tokens: {more}");
     }
-    // Without such a tool, no model reads more than its context holds.
+    // Without such a tool, no model reads more than 16 Mi tokens.
+    world.upstream.always(chat_answer(20_000_000));
     let own = json!({"tools": [{"type": "function", "function": {"name": "f"}}], "max_tokens": 50});
     let answer = world.chat_ok(&chat_with(SEARCHING, own.clone())).await;
     assert_eq!(answer["gateway"]["warnings"], json!(["usage_not_believed"]));
@@ -135,8 +136,8 @@ async fn the_tokens_that_an_upstreams_tools_read_count_as_tokens_per_minute() {
     let paced = world.gateway.client().with_key("sk-paced");
     let path = "/v1/chat/completions";
     let plain = chat_with(SEARCHING, json!({"max_tokens": 50}));
-    world.upstream.always(chat_answer(1_000_000));
-    // Of a plain chat, one context of 100,000 tokens is believed.
+    world.upstream.always(chat_answer(20_000_000));
+    // Of a plain chat, one context of 100,000 tokens is believed instead.
     paced.post_json(path, &plain).await.ok();
     paced.post_json(path, &plain).await.ok();
     paced.post_json(path, &with(plain.clone(), hosted_chats()[1].clone())).await.ok();
@@ -235,7 +236,8 @@ async fn a_hosted_tool_is_believed_wherever_the_request_offers_it() {
         (&answer["usage"]["input_tokens"], &answer["gateway"]["warnings"]),
         (&json!(1_000_000), &json!([]))
     );
-    // Without such a tool, no model reads more than its context holds.
+    // Without such a tool, no model reads more than 16 Mi tokens.
+    claude.always(claude_answer(json!({"input_tokens": 20_000_000, "output_tokens": 50})));
     let answer = ask_messages(&world.client, &message(CLAUDE)).await.ok().json();
     assert_eq!(answer["gateway"]["warnings"], json!(["usage_not_believed"]));
 }

@@ -172,7 +172,7 @@ async fn tools_that_the_client_runs_are_no_hosted_work() {
     for tool in &own {
         assert_eq!(outcome(&poor, &asked(PLAIN, json!({"tools": [tool]}))).await, served(), "{tool}");
     }
-    world.upstream.always(chat_answer(1_000_000));
+    world.upstream.always(chat_answer(20_000_000));
     for tool in &own {
         let answer = world.chat_ok(&asked(PLAIN, json!({"tools": [tool]}))).await;
         assert_eq!(answer["gateway"]["warnings"], json!(["usage_not_believed"]), "{tool}");
@@ -227,7 +227,7 @@ async fn a_tool_that_is_left_out_is_not_reserved() {
     assert_eq!(answer["gateway"]["warnings"], json!(["tool_dropped:web_search"]), "{answer}");
     assert_eq!(world.upstream.last().json()["tools"], Value::Null);
     // The usage of that chat is one reading.
-    world.upstream.always(chat_answer(1_000_000));
+    world.upstream.always(chat_answer(20_000_000));
     let answer = ask_responses(&world.client, &body).await.ok().json();
     let warnings = json!(["tool_dropped:web_search", "usage_not_believed"]);
     assert_eq!(answer["gateway"]["warnings"], warnings, "{answer}");

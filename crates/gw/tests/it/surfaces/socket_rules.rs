@@ -61,6 +61,8 @@ async fn each_rule_of_a_request_holds_for_a_turn() {
         let event = socket.ask(&turn(more)).await;
         let found = (&event["type"], &event["status"], &event["error"]["code"]);
         assert_eq!(found, (&json!("error"), &json!(status), &json!(code)), "{key}: {event}");
+        let rule = (key["name"] == "ruled").then_some("spent");
+        assert_eq!(event["headers"]["x-gateway-rule"].as_str(), rule, "{key}: {event}");
     }
     assert_eq!(world.upstream.hits(), 0);
 }

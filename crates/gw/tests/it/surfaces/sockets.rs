@@ -35,6 +35,20 @@ fn frame(text: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
+async fn a_dry_run_is_refused_at_the_handshake() {
+    let world = world().await;
+    let key = format!("Bearer {KEY}");
+    for asked in ["true", "maybe"] {
+        let headers = [("authorization", key.as_str()), ("x-gateway-dry-run", asked)];
+        let refusal = open(world.gateway.addr, &headers).await.expect_err("no report for a turn");
+        let body: Value =
+            serde_json::from_slice(refusal.body().as_deref().unwrap_or_default()).expect("an error");
+        let found = (refusal.status().as_u16(), &body["error"]["code"]);
+        assert_eq!(found, (400, &json!("unsupported_parameter")), "{asked}");
+    }
+}
+
+#[tokio::test]
 async fn a_handshake_needs_a_key_and_is_answered_in_full() {
     let world = world().await;
     for (label, headers) in [
