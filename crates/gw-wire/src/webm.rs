@@ -171,7 +171,7 @@ impl WebmDuration {
 
     fn micros_of(&self, ticks: f64) -> Option<u64> {
         let micros = ticks * self.scale as f64 / 1_000.0;
-        (micros.is_finite() && micros >= 1.0 && micros <= MAX_MICROS).then_some(micros.round() as u64)
+        (1.0..=MAX_MICROS).contains(&micros).then_some(micros.round() as u64)
     }
 }
 

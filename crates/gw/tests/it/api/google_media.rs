@@ -54,7 +54,7 @@ async fn row_of(world: &World, answer: &gw_testkit::Response) -> Value {
 }
 
 /// An answer with these samples, and with usage.
-fn sound(samples: &[u8], counts: Value) -> Value {
+fn sound(samples: &[u8], counts: &Value) -> Value {
     let data = BASE64_STANDARD.encode(samples);
     let part = json!({"inlineData": {"mimeType": "audio/L16;codec=pcm;rate=24000", "data": data}});
     let answer = json!({"candidates": [{"content": {"role": "model", "parts": [part]}}]});
@@ -81,7 +81,7 @@ async fn speech_is_samples_or_a_wav_file_and_costs_text_and_sound() {
     let upstream = FakeUpstream::start().await;
     let world = start(&upstream).await;
     let samples: Vec<u8> = (0..=255).cycle().take(48_000).collect();
-    upstream.always(Answer::json(200, &finished(sound(&samples, counts()))));
+    upstream.always(Answer::json(200, &finished(sound(&samples, &counts()))));
     for (provider, path) in [
         ("gemini", "/v1beta/models/gemini-2.5-flash-preview-tts:generateContent".to_owned()),
         ("vertex", format!("{IN_VERTEX}gemini-2.5-flash-preview-tts:generateContent")),
@@ -135,9 +135,9 @@ async fn speech_streams_its_pieces_and_is_charged_for_what_was_made() {
     let upstream = FakeUpstream::start().await;
     let world = start(&upstream).await;
     let half = json!({"promptTokenCount": 7, "candidatesTokenCount": 20, "totalTokenCount": 27});
-    let streamed = || Answer::sse().data(&sound(b"abcd", half.clone()));
+    let streamed = || Answer::sse().data(&sound(b"abcd", &half));
     let body = say("vertex", json!({"response_format": "wav", "stream_format": "sse"}));
-    upstream.enqueue(streamed().data(&finished(sound(b"efgh", counts()))).end());
+    upstream.enqueue(streamed().data(&finished(sound(b"efgh", &counts()))).end());
     let mut stream = world.client.stream(SPEAK, &body).await;
     let frames = stream.rest().await;
     let events: Vec<Value> = frames
