@@ -179,16 +179,6 @@ impl Caller {
         self.subjects().iter().any(|subject| subject.is_cut_by_budget())
     }
 
-    /// Whether the tokens or the cost of a request are set aside before it is sent, so that its size must be known.
-    #[must_use]
-    pub fn reserves(&self) -> bool {
-        let reserves = |subject: &Arc<Subject>| {
-            let limits = subject.limits();
-            limits.budget.is_some() || limits.tpm.is_some()
-        };
-        self.subjects().iter().any(reserves)
-    }
-
     /// The key or its team, if its budget refuses requests whose cost it cannot know (`unpriced = "refuse"`).
     pub(crate) fn refuses_unpriced(&self) -> Option<SubjectKind> {
         self.subjects().iter().find(|subject| subject.refuses_unpriced()).map(|subject| subject.kind())

@@ -9,7 +9,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue};
 
 use crate::call::Call;
-use crate::call::reserve::reserve;
+use crate::call::reserve::{reserve, reserve_with_file};
 use crate::error::{Error, Kind, Result};
 use crate::request::one_shot::OneShot;
 use crate::response::disconnect::{DetachOnDrop, DisconnectDrain};
@@ -30,7 +30,7 @@ pub(crate) const COMMIT_AFTER: Duration = Duration::from_secs(10);
 /// # Errors
 /// The reservation is refused, or no candidate answers.
 pub(crate) async fn execute(services: &Services, mut call: Box<Call>) -> Result<Reply> {
-    if let Err(error) = reserve(&services.limiter, &mut call).await {
+    if let Err(error) = reserve_with_file(&services.limiter, &mut call).await {
         call.fail(&error);
         return Err(error);
     }

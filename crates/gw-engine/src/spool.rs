@@ -140,6 +140,13 @@ impl Drop for SpoolWriter {
 }
 
 impl SpoolState {
+    /// Wakes the reader when more is there.
+    fn wake_later(&mut self, cx: &Context<'_>) {
+        if !self.readers.iter().any(|reader| reader.will_wake(cx.waker())) {
+            self.readers.push(cx.waker().clone());
+        }
+    }
+
     fn wake(&mut self) {
         self.readers.drain(..).for_each(Waker::wake);
     }
@@ -232,6 +239,15 @@ impl FileSource for SpooledFile {
         let state = self.0.state.lock();
         (state.end == End::Complete).then_some(state.written)
     }
+
+    fn poll_end(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let mut state = self.0.state.lock();
+        if state.end == End::Open {
+            state.wake_later(cx);
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    }
 }
 
 /// Reads a file from its beginning, and waits for what is not written yet.
@@ -251,9 +267,7 @@ impl UploadSource for SpoolReader {
                     End::Complete => Poll::Ready(None),
                     End::Torn => Poll::Ready(Some(Err(TornUpload))),
                     End::Open => {
-                        if !state.readers.iter().any(|reader| reader.will_wake(cx.waker())) {
-                            state.readers.push(cx.waker().clone());
-                        }
+                        state.wake_later(cx);
                         Poll::Pending
                     }
                 };

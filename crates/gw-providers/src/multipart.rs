@@ -19,6 +19,11 @@ pub trait FileSource: Send + Sync + fmt::Debug {
 
     /// Its length; None: it is not known yet.
     fn length(&self) -> Option<u64>;
+
+    /// Waits until all of it is there, or until it is torn.
+    fn poll_end(&self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Ready(())
+    }
 }
 
 /// A file of a client.

@@ -59,9 +59,10 @@ where
         return Err(too_large(limit));
     }
     let length = content_length(&parts.headers);
-    // A request whose highest cost or size matters before it is sent waits for its file.
-    let reserves = caller.reserves() || record.state.engine.has_reserving_rule();
-    let waits = reserves || wishes.dry_run.is_some() || wishes.max_cost.is_some();
+    // A request that rules or wishes measure before it is sent waits for its file. Budgets of the key and the team reserve the longest
+    // file that the length allows.
+    let waits =
+        record.state.engine.has_reserving_rule() || wishes.dry_run.is_some() || wishes.max_cost.is_some();
     let (sender, early) = oneshot::channel();
     let early_form = EarlyForm {
         sender: Some(sender).filter(|_| !waits && length.is_some()),

@@ -1,9 +1,11 @@
 //! Reserves tokens and money for a call before its first upstream call.
 
 use std::borrow::Cow;
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use gw_limits::{Limiter, Refusal, Reservation};
+use gw_providers::multipart::FileSource;
 use gw_wire::money::Money;
 
 use crate::call::Call;
@@ -29,6 +31,26 @@ pub(crate) async fn reserve(limiter: &Limiter, call: &mut Call) -> Result<()> {
         }
         reserved => reserved,
     }
+}
+
+/// As [`reserve`], for a request whose file may still come. The reservation is for the longest file that the client's length allows. If
+/// it does not fit, the request waits for the file, which tells how long it is, before anything is sent.
+///
+/// # Errors
+/// As [`reserve`].
+pub(crate) async fn reserve_with_file(limiter: &Limiter, call: &mut Call) -> Result<()> {
+    let file = coming_file(call);
+    match (reserve(limiter, call).await, file) {
+        (Err(_), Some(file)) => {
+            poll_fn(|cx| file.poll_end(cx)).await;
+            Box::pin(reserve(limiter, call)).await
+        }
+        (reserved, _) => reserved,
+    }
+}
+
+fn coming_file(call: &Call) -> Option<Arc<dyn FileSource>> {
+    call.context.request.one_shot()?.coming_file()
 }
 
 /// As [`reserve`], for a request that no alias may serve.
@@ -200,7 +222,10 @@ async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Rese
         reserved => reserved,
     };
     reserved.map_err(|(error, refused)| {
-        call.progress.settlement.tell_refusal(&client.caller, &refused);
+        // A request whose file still comes is tried again.
+        if request.one_shot().is_none_or(|request| request.coming_file().is_none()) {
+            call.progress.settlement.tell_refusal(&client.caller, &refused);
+        }
         error
     })
 }

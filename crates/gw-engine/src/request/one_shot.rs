@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_providers::adapter::{HttpCall, StreamDecoder, Target};
+use gw_providers::multipart::FileSource;
 use gw_providers::provider::Provider;
 use gw_providers::surfaces::{CallForm, CallForms};
 use gw_wire::dialects::AnswerForm;
@@ -113,6 +114,11 @@ pub(crate) trait OneShot: fmt::Debug + Send + Sync {
     /// # Errors
     /// The missing capability.
     fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error>;
+
+    /// The file of the request, while the client still sends it.
+    fn coming_file(&self) -> Option<Arc<dyn FileSource>> {
+        None
+    }
 
     /// Whether a slow call may be followed by a second one at another provider. The cost of the slower call must be known without its
     /// answer.

@@ -42,12 +42,26 @@ const REQUEST_DEFAULTS: [&str; 16] = [
     "user",
 ];
 
-/// The values of `api` whose providers rank documents.
-const RERANK_APIS: [&str; 2] = ["cohere", "openai"];
+/// Prices of other units and their keys here.
+const UNIT_PRICES: [(&str, &str); 5] = [
+    ("input_cost_per_second", "official_per_second"),
+    ("input_cost_per_character", "official_per_character"),
+    ("input_cost_per_query", "official_per_query"),
+    ("output_cost_per_image", "official_per_image"),
+    ("input_cost_per_pixel", "official_per_pixel"),
+];
+
+/// The modes of models beside chats and embeddings, their categories, and the values of `api` that have them.
+const MEDIA_MODES: [(&str, &str, &[&str]); 5] = [
+    ("rerank", "rerank", &["azure", "bedrock", "cohere", "openai", "vertex"]),
+    ("image_generation", "image", &["azure", "bedrock", "gemini", "openai", "vertex"]),
+    ("image_edit", "image", &["azure", "bedrock", "gemini", "openai", "vertex"]),
+    ("audio_transcription", "transcription", &["azure", "gemini", "mistral", "openai", "vertex"]),
+    ("audio_speech", "speech", &["azure", "gemini", "openai", "vertex"]),
+];
 
 /// The modes of models that the gateway does not serve.
-const OTHER_MODES: [&str; 6] =
-    ["image_generation", "image_edit", "audio_transcription", "audio_speech", "video_generation", "realtime"];
+const OTHER_MODES: [&str; 2] = ["video_generation", "realtime"];
 
 impl Import {
     /// Imports `model_list[index]`.
@@ -68,9 +82,8 @@ impl Import {
             self.report.ignored(path, entry, note);
             return;
         };
-        if let Some(mode) =
-            info.get("mode").and_then(SourceNode::text).filter(|mode| OTHER_MODES.contains(&mode.as_str()))
-        {
+        let mode = info.get("mode").and_then(SourceNode::text);
+        if let Some(mode) = mode.as_deref().filter(|mode| OTHER_MODES.contains(mode)) {
             self.report.ignored(
                 path,
                 entry,
@@ -79,8 +92,10 @@ impl Import {
             return;
         }
         let is_rerank = upstream.contains("rerank");
-        if is_rerank && !RERANK_APIS.contains(&known.api) {
-            let note = format!("the gateway does not rank documents by '{}'", known.api);
+        let mode = mode.or_else(|| is_rerank.then(|| "rerank".to_owned()));
+        let media = MEDIA_MODES.iter().find(|(name, ..)| mode.as_deref() == Some(*name));
+        if let Some((_, category, _)) = media.filter(|(_, _, apis)| !apis.contains(&known.api)) {
+            let note = format!("the gateway has no models of the category '{category}' at '{}'", known.api);
             self.report.ignored(path, entry, note);
             return;
         }
@@ -252,16 +267,23 @@ impl Import {
 
     /// Imports a price; whether the key is one.
     fn price(&mut self, key: &str, name: &str, node: &SourceNode, members: &mut Members) -> bool {
-        let Some((_, member)) = PRICES.iter().find(|(price, _)| *price == name) else { return false };
-        let Some(price) = node.number().and_then(price_per_million) else {
+        let of = |prices: &[(&str, &'static str)]| {
+            prices.iter().find(|(price, _)| *price == name).map(|(_, member)| *member)
+        };
+        let (member, of_one, per) = match (of(&PRICES), of(&UNIT_PRICES)) {
+            (Some(member), _) => (member, 1.0, "per million tokens"),
+            (None, Some(member)) => (member, 1e-6, "for each of them"),
+            (None, None) => return false,
+        };
+        let Some(price) = node.number().and_then(|number| price_per_million(number * of_one)) else {
             self.report.ignored(key, node, "it is no price");
             return true;
         };
         let pricing = members.entry("pricing").or_insert_with(|| json!({}));
         if let Some(pricing) = pricing.as_object_mut() {
-            pricing.insert((*member).to_owned(), price);
+            pricing.insert(member.to_owned(), price);
         }
-        self.report.exact(key, node, format!("models.pricing.{member}, per million tokens"));
+        self.report.exact(key, node, format!("models.pricing.{member}, {per}"));
         true
     }
 
@@ -272,8 +294,15 @@ impl Import {
             match name.as_str() {
                 _ if self.price(&key, name, node, members) => {}
                 "mode" => match node.text().as_deref() {
-                    Some(mode @ ("chat" | "embedding" | "rerank" | "moderation")) => {
+                    Some(mode @ ("chat" | "embedding" | "moderation")) => {
                         members.insert("category".to_owned(), json!([mode]));
+                        self.report.exact(key, node, "models.category");
+                    }
+                    Some(mode) if MEDIA_MODES.iter().any(|(name, ..)| *name == mode) => {
+                        let category = MEDIA_MODES.iter().find(|(name, ..)| *name == mode);
+                        members.extend(
+                            category.map(|(_, category, _)| ("category".to_owned(), json!([category]))),
+                        );
                         self.report.exact(key, node, "models.category");
                     }
                     Some("completion" | "responses") => {

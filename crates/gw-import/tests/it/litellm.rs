@@ -140,3 +140,43 @@ fn fallbacks_alone_keep_their_order() {
     assert!(!config.contains("strategy"), "{config}");
     assert!(report.contains("0 ignored"), "{report}");
 }
+
+#[test]
+fn models_of_other_media_have_their_categories_and_prices_where_the_gateway_serves_them() {
+    let source = r#"
+model_list:
+  - model_name: hear
+    litellm_params: {model: openai/whisper-1, api_key: os.environ/KEY}
+    model_info: {mode: audio_transcription, input_cost_per_second: 0.0001}
+  - model_name: say
+    litellm_params: {model: openai/tts-1, api_key: os.environ/KEY}
+    model_info: {mode: audio_speech, input_cost_per_character: 0.000015}
+  - model_name: paint
+    litellm_params: {model: openai/dall-e-3, api_key: os.environ/KEY}
+    model_info: {mode: image_generation, output_cost_per_image: 0.04}
+  - model_name: rank
+    litellm_params: {model: bedrock/cohere.rerank-v3-5:0, aws_region_name: us-west-2}
+    model_info: {mode: rerank, input_cost_per_query: 0.002}
+  - model_name: deaf
+    litellm_params: {model: anthropic/claude-b, api_key: os.environ/KEY}
+    model_info: {mode: audio_transcription}
+"#;
+    let config = import("litellm", "config.yaml", source).config;
+    let parsed: toml::Table = config.parse().unwrap_or_else(|error| panic!("{error}: {config}"));
+    let models: Vec<String> = parsed["models"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|model| format!("{} {} {}", model["id"], model["category"], model["pricing"]))
+        .collect();
+    let rows = models.join("\n").replace('"', "");
+    for row in [
+        "openai/whisper-1 [transcription] { official_per_second = 0.0001 }",
+        "openai/tts-1 [speech] { official_per_character = 0.000015 }",
+        "openai/dall-e-3 [image] { official_per_image = 0.04 }",
+        "amazon/cohere.rerank-v3-5:0 [rerank] { official_per_query = 0.002 }",
+    ] {
+        assert!(rows.contains(row), "{row} in {rows}");
+    }
+    assert!(!config.contains("claude-b"), "{config}");
+}

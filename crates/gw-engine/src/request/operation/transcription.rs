@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use gw_providers::adapter::{HttpCall, StreamDecoder, Target};
-use gw_providers::multipart::FormFile;
+use gw_providers::multipart::{FileSource, FormFile};
 use gw_providers::provider::Provider;
 use gw_providers::surfaces::{CallForm, Transcription};
 use gw_wire::dialects::AnswerForm;
@@ -228,6 +228,11 @@ impl OneShot for UploadedRecording {
         transcription.check(&self.request).map_err(|what| {
             Error::new(Kind::UnsupportedParameter, format!("The model '{}' {what}", model.id))
         })
+    }
+
+    fn coming_file(&self) -> Option<Arc<dyn FileSource>> {
+        let content = &self.file.content;
+        content.length().is_none().then(|| Arc::clone(content))
     }
 
     /// A slow upload says nothing about the provider.

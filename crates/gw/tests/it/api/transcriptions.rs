@@ -354,3 +354,72 @@ async fn a_file_behind_the_model_goes_upstream_while_it_comes_and_a_torn_one_cos
     assert_eq!(refused.status, 400, "{}", refused.text());
     assert!(refused.message().contains("must come before the file"), "{}", refused.text());
 }
+
+/// The bytes of an upstream's request, until there are so many or it ends.
+async fn read_until(upstream: &mut tokio::net::TcpStream, seen: &mut Vec<u8>, enough: usize) {
+    use tokio::io::AsyncReadExt;
+    let mut buffer = vec![0; 65_536];
+    while seen.len() < enough && !seen.ends_with(b"--\r\n") && !seen.ends_with(b"0\r\n\r\n") {
+        let count = upstream.read(&mut buffer).await.expect("bytes");
+        assert!(count > 0, "the connection ended");
+        seen.extend_from_slice(&buffer[..count]);
+    }
+}
+
+#[tokio::test]
+async fn a_budget_reserves_the_declared_length_before_a_file_goes_up_and_is_settled_by_its_duration() {
+    use tokio::io::AsyncWriteExt;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let extra = format!(
+        "[[providers]]\nname = \"raw\"\napi = \"openai\"\nbase_url = \"http://{address}/v1\"\napi_key = \"k\"\n\
+         [[models]]\nid = \"raw/hear\"\ncategory = [\"transcription\"]\npricing = {{ official_per_second = 0.0001 }}\n\
+         [[keys]]\nname = \"rich\"\nkey = \"sk-test-rich\"\nbudget_usd = 1.0\n\
+         [[keys]]\nname = \"some\"\nkey = \"sk-test-some\"\nbudget_usd = 0.01\n\
+         [[keys]]\nname = \"poor\"\nkey = \"sk-test-poor\"\nbudget_usd = 0.005\n"
+    );
+    let world = Setup { extra, routing: "retries = 0", ..Setup::default() }.start().await;
+    let sound = wav(60_000);
+    let body = form(&[("model", None, b"raw/hear"), ("file", Some("a.wav"), &sound)]);
+    let (first, last) = body.split_at(600_000);
+    let answer = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 12\r\nconnection: close\r\n\r\n{\"text\":\"x\"}";
+    let budget = async |key: &str| {
+        let me = world.gateway.client().with_key(key).get("/v1/me").await.ok().json();
+        let limits = me["limits"].as_array().expect("limits");
+        let budget = &limits.iter().find(|limit| limit["scope"] == "key").expect("the key")["budget"];
+        (budget["spent_usd"].clone(), budget["reserved_usd"].clone())
+    };
+    // A second for a thousand bytes of the form, at 0.0001 a second: 960,2xx bytes are 961 seconds.
+    for (key, is_streamed) in [("sk-test-rich", true), ("sk-test-some", false)] {
+        let client = world.gateway.client().with_key(key);
+        let mut wire = gw_testkit::wire::RawClient::connect(client.addr).await;
+        wire.send(client.head("POST", PATH, Some(FORM), Some(body.len()))).await;
+        wire.send(first).await;
+        let mut seen = Vec::new();
+        let mut upstream = if is_streamed {
+            let (mut upstream, _) = listener.accept().await.expect("a connection");
+            read_until(&mut upstream, &mut seen, 500_000).await;
+            assert_eq!(budget(key).await, (json!(0), json!(0.0961)), "{key}");
+            wire.send(last).await;
+            upstream
+        } else {
+            // 0.0961 does not fit. The measured 60 seconds do.
+            wire.send(last).await;
+            listener.accept().await.expect("a connection").0
+        };
+        read_until(&mut upstream, &mut seen, usize::MAX).await;
+        let head = String::from_utf8_lossy(&seen).to_ascii_lowercase();
+        assert_eq!(head.contains("transfer-encoding: chunked"), is_streamed, "{key}");
+        upstream.write_all(answer.as_bytes()).await.expect("written");
+        drop(upstream);
+        let told = wire.response().await.expect("an answer").ok();
+        assert_eq!(told.json()["usage"], json!({"type": "duration", "seconds": 60, "cost_usd": 0.006}));
+        assert_eq!(budget(key).await, (json!(0.006), json!(0)), "{key}");
+    }
+    // Sixty seconds are too many, and nothing goes up.
+    let refused = post_form(&world.gateway.client().with_key("sk-test-poor"), PATH, &body).await;
+    assert_error("60 seconds", &refused, 429, "insufficient_quota", "insufficient_quota");
+    assert_eq!(budget("sk-test-poor").await, (json!(0), json!(0)));
+    let found = crate::ledger::rows(&world.gateway, 3).await;
+    assert!(found.iter().all(|row| row.attempts.len() == usize::from(row.status == "ok")), "{found:?}");
+}
