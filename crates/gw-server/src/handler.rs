@@ -242,6 +242,11 @@ where
     if let Some(answered) = before_authentication(parts, route, record, admission) {
         return answered;
     }
+    if let Endpoint::Realtime = route.endpoint()
+        && parts.method == Method::GET
+    {
+        return Box::pin(sockets::realtime::open(parts, record, admission, extra)).await;
+    }
     let caller = match (route.guard, &found.passthrough) {
         (Guard::Open, _) => None,
         (_, Some(matched)) => Some(passthrough_caller(&state, parts, &matched.route, record)?),
@@ -298,7 +303,8 @@ where
         (Endpoint::GenerateForm(kind), Some(caller)) => {
             Box::pin(form::generate(parts, kind, body, record, caller, extra)).await
         }
-        (Endpoint::NotFound, _)
+        // Its handshake is answered before.
+        (Endpoint::Realtime | Endpoint::NotFound, _)
         // The guards of these endpoints let no request through without a caller.
         | (
             Endpoint::Me
@@ -374,10 +380,15 @@ fn before_authentication(
     if !route.is_socket(&parts.method) {
         return None;
     }
-    if sockets::is_complete(parts) {
+    let is_complete = sockets::is_complete(parts);
+    if is_complete && matches!(route.endpoint(), Endpoint::Realtime) {
+        return None;
+    }
+    if is_complete {
         return Some(sockets::open(parts, record, admission, |origin, turn| respond(origin, turn).boxed()));
     }
-    Some(Ok(HttpReply::upgrade_required(parts.version, record.dialect, &record.request_id)))
+    let (id, path) = (&record.request_id, route.pattern);
+    Some(Ok(HttpReply::upgrade_required(parts.version, record.dialect, id, path)))
 }
 
 /// Calls an endpoint for operators. `id` is the decoded `{id}` of the URL.
