@@ -4,10 +4,10 @@
 //! reserved before it begins, and charged and recorded when it is over.
 
 mod client_side;
+mod context_size;
 mod inspect;
 mod relay;
 mod requests;
-mod tally;
 mod upstream_side;
 
 use std::pin::pin;

@@ -23,13 +23,13 @@ use crate::sockets::message_meter::MessageMeter;
 const REASON_TIME: Duration = Duration::from_secs(1);
 
 /// The client's stream, the upstream's sink, and the memory of the client's messages.
-type Ends<'s> =
+type ClientSideEnds<'s> =
     (SplitStream<&'s mut ClientSocket>, SplitSink<&'s mut UpstreamSocket, Message>, &'s MessageMeter);
 
 /// Relays until the session ends. `orders` are messages of the gateway for the upstream, `notices` events for the client.
 pub(super) async fn run(
     relay: &Arc<Relay>,
-    (mut client, mut upstream, meter): Ends<'_>,
+    (mut client, mut upstream, meter): ClientSideEnds<'_>,
     mut orders: mpsc::Receiver<Message>,
     notices: mpsc::Sender<String>,
 ) -> SessionEnd {
@@ -109,8 +109,8 @@ async fn admit(relay: &Arc<Relay>, text: Utf8Bytes) -> Result<Utf8Bytes, String>
     let size = {
         let mut live = relay.live();
         live.last_event = Instant::now();
-        live.tally.add(text_bytes, audio_chars);
-        live.tally.size(max_answer)
+        live.context_size.add(text_bytes, audio_chars);
+        live.context_size.size(max_answer)
     };
     if is_create {
         relay.ask(&bytes, size, event_id.clone()).await.map_err(refused)?;

@@ -20,7 +20,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_util::sync::CancellationToken;
 
 use super::requests::{self, SessionFacts};
-use super::tally::Tally;
+use super::context_size::ContextSize;
 use super::{client_side, upstream_side};
 use crate::metrics::RouteLabel;
 use crate::origin::Origin;
@@ -71,7 +71,7 @@ pub(super) struct OpenResponse {
 #[derive(Debug)]
 pub(super) struct LiveSession {
     responses: VecDeque<OpenResponse>,
-    pub(super) tally: Tally,
+    pub(super) context_size: ContextSize,
     /// The model that transcribes what the client says.
     pub(super) transcriber: Option<String>,
     /// The holder of the key, as the last response found it.
@@ -117,7 +117,7 @@ impl Relay {
             opened: now,
             live: Mutex::new(LiveSession {
                 responses: VecDeque::new(),
-                tally: Tally::default(),
+                context_size: ContextSize::default(),
                 transcriber: None,
                 caller,
                 is_leaving: false,
@@ -260,7 +260,7 @@ impl Relay {
             Ok(caller) => (caller, None),
             Err(error) => (self.last_caller(), Some(error)),
         };
-        let size = self.live().tally.size(None);
+        let size = self.live().context_size.size(None);
         match self.begin(caller, event, (size, true)).await {
             Ok(response) => {
                 let of_limits = response.response.refusal().cloned();

@@ -28,7 +28,7 @@ const DONE: &str = "response.done";
 const TRANSCRIPT: &str = "conversation.item.input_audio_transcription.completed";
 
 /// The upstream's stream and the client's sink.
-type Ends<'s> = (SplitStream<&'s mut UpstreamSocket>, SplitSink<&'s mut ClientSocket, Message>);
+type UpstreamSideEnds<'s> = (SplitStream<&'s mut UpstreamSocket>, SplitSink<&'s mut ClientSocket, Message>);
 
 /// What follows an event.
 #[derive(Default)]
@@ -43,7 +43,7 @@ struct Consequences {
 /// Relays until the session ends. `notices` are events of the gateway for the client, `orders` take messages for the upstream.
 pub(super) async fn run(
     relay: &Relay,
-    (mut upstream, mut client): Ends<'_>,
+    (mut upstream, mut client): UpstreamSideEnds<'_>,
     (mut notices, orders): (mpsc::Receiver<String>, mpsc::Sender<Message>),
     drain: &CancellationToken,
 ) -> SessionEnd {
@@ -129,7 +129,7 @@ async fn observe(relay: &Relay, text: &str) -> Consequences {
     if let Some(transcriber) = &event.transcriber {
         let mut live = relay.live();
         live.transcriber = transcriber.as_deref().map(str::to_owned);
-        live.tally.bound(event.max_answer.flatten());
+        live.context_size.bound(event.max_answer.flatten());
     }
     match (&*event.kind, &event.response_id) {
         ("response.created", Some(id)) => {
@@ -148,7 +148,7 @@ async fn observe(relay: &Relay, text: &str) -> Consequences {
             let status = event.status.as_deref().unwrap_or_default();
             let usage = open.and_then(|open| open.done(status, event.usage, &whole()));
             if let Some(usage) = usage {
-                relay.live().tally.learn(&usage);
+                relay.live().context_size.learn(&usage);
             }
         }
         (TRANSCRIPT, _) => transcribed(relay, &event, &whole()),

@@ -1,6 +1,6 @@
 //! `GET /v1/realtime`: its handshake, its events, its charges and its end.
 
-use gw_testkit::wait::within;
+use gw_testkit::wait::{eventually, within};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -85,7 +85,7 @@ async fn a_handshake_that_is_refused_says_why() {
         ("/v1/realtime?model=rt/none", 404, "model_not_found"),
         ("/v1/realtime?model=acme/fast", 400, "unsupported_model"),
         ("/v1/realtime?model=acme/embed", 400, "unsupported_model"),
-        ("/v1/realtime?model=rt/voice&model=rt/voice", 400, "invalid_request_error"),
+        ("/v1/realtime?model=rt/voice&model=rt/voice", 400, "invalid_request"),
         ("/v1/realtime?model=@preset/none", 404, "model_not_found"),
         ("/v1/realtime?model=rt/voice&intent=transcription", 400, "unsupported_value"),
         ("/v1/realtime?call_id=rtc_1", 400, "unsupported_parameter"),
@@ -115,7 +115,8 @@ async fn an_upstream_that_refuses_is_mapped_and_another_one_is_tried() {
         spare.addr()
     );
     let aliases = "\"talk\" = [\"rt/voice\", \"spare/voice\"]";
-    let world = world_with(&upstream, Setup { extra, aliases, ..Setup::default() }).await;
+    let world =
+        world_with(&upstream, Setup { extra, aliases, routing: "retries = 0", ..Setup::default() }).await;
     let bearer = format!("Bearer {KEY}");
     let headers = [("authorization", bearer.as_str())];
     for (answer, body, status, code) in [
@@ -137,7 +138,7 @@ async fn an_upstream_that_refuses_is_mapped_and_another_one_is_tried() {
     assert!(opened.is_ok(), "{opened:?}");
     assert_eq!(session.request.headers()["authorization"], "Bearer sk-spare");
     let failed = rows(&world, 3).await;
-    assert!(failed.iter().all(|row| row["cost_usd"] == 0.0 && row["status"] != "ok"), "{failed:?}");
+    assert!(failed.iter().all(|row| row["cost_usd"] == 0 && row["status"] != "ok"), "{failed:?}");
 }
 
 #[tokio::test]
@@ -186,7 +187,10 @@ async fn each_response_is_charged_to_the_last_digit_and_has_its_row_and_its_log_
     for row in rows(&world, 2).await {
         assert_eq!((&row["status"], &row["surface"]), (&json!("ok"), &json!("realtime")), "{row}");
         assert_eq!((&row["cost_usd"], &row["model"]), (&json!(0.006_853_6), &json!("rt/voice")), "{row}");
-        let line = world.gateway.log_with(row["id"].as_str().expect("an id")).await;
+        let line = eventually("a line of the access log", || {
+            world.gateway.logs().into_iter().find(|line| line["request_id"] == row["request_id"])
+        })
+        .await;
         assert_eq!((&line["status"], &line["route"]), (&json!(200), &json!("/v1/realtime")), "{line}");
     }
     let admin = world.gateway.client().with_key(ADMIN);
@@ -206,7 +210,7 @@ async fn the_end_of_a_response_decides_about_its_charge() {
         ("cancelled", &usage, json!(0.0004), "ok"),
         ("incomplete", &usage, json!(0.0004), "ok"),
         ("failed", &usage, json!(0.0004), "upstream_stream_error"),
-        ("failed", &Value::Null, json!(0.0), "upstream_stream_error"),
+        ("failed", &Value::Null, json!(0), "upstream_stream_error"),
     ] {
         client.send(&json!({"type": "response.create"})).await;
         session.event().await;
@@ -223,7 +227,7 @@ async fn the_end_of_a_response_decides_about_its_charge() {
     session.send(&json!({"type": "error", "error": {"code": "conversation_already_has_active_response", "event_id": "mine"}})).await;
     assert_eq!(client.event().await["error"]["event_id"], "mine");
     let newest = newest(&world).await;
-    assert_eq!(newest["cost_usd"], json!(0.0), "{newest}");
+    assert_eq!(newest["cost_usd"], json!(0), "{newest}");
     assert_ne!(newest["status"], "ok", "{newest}");
 }
 
@@ -275,7 +279,7 @@ async fn a_response_that_breaks_off_is_charged_for_what_came() {
     for row in rows {
         // Ten tokens of sound, and the prompt of a few words.
         assert!(row["cost_usd"].as_f64().is_some_and(|cost| cost > 0.000_64 && cost < 0.000_8), "{row}");
-        assert_eq!(row["usage_estimated"].as_bool().or(row["estimated"].as_bool()), Some(true), "{row}");
+        assert_eq!(row["estimated"], true, "{row}");
     }
 }
 

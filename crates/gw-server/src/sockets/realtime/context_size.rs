@@ -9,7 +9,7 @@ const HEARD_CHARS_PER_TOKEN: u64 = 6_400;
 
 /// The conversation so far, in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tally {
+pub(super) struct ContextSize {
     text: u64,
     audio: u64,
     new_text_bytes: u64,
@@ -18,7 +18,7 @@ pub(super) struct Tally {
     max_answer: Option<u64>,
 }
 
-impl Tally {
+impl ContextSize {
     /// Counts an event of the client.
     pub(super) fn add(&mut self, text_bytes: u64, audio_chars: u64) {
         self.new_text_bytes = self.new_text_bytes.saturating_add(text_bytes);
@@ -55,13 +55,13 @@ mod tests {
 
     #[test]
     fn a_reported_usage_replaces_the_estimate() {
-        let mut tally = Tally::default();
-        tally.add(30, 64_000);
-        tally.bound(Some(9));
-        assert_eq!(tally.size(None), PromptSize { text: 10, audio: 10, max_answer: Some(9) });
-        assert_eq!(tally.size(Some(None)).max_answer, None);
+        let mut size = ContextSize::default();
+        size.add(30, 64_000);
+        size.bound(Some(9));
+        assert_eq!(size.size(None), PromptSize { text: 10, audio: 10, max_answer: Some(9) });
+        assert_eq!(size.size(Some(None)).max_answer, None);
         let usage = Usage { prompt: 20, completion: 10, audio_completion: Some(6), ..Usage::default() };
-        tally.learn(&usage);
-        assert_eq!(tally.size(Some(Some(1))), PromptSize { text: 24, audio: 6, max_answer: Some(1) });
+        size.learn(&usage);
+        assert_eq!(size.size(Some(Some(1))), PromptSize { text: 24, audio: 6, max_answer: Some(1) });
     }
 }
