@@ -234,17 +234,12 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
-    upload::check_transfer_encoding(&parts.headers)?;
-    if parts.version == Version::HTTP_2 {
-        upload::check_header_list(&parts.headers, &parts.uri)?;
-    }
+    check_head(parts)?;
     let (state, route) = (Arc::clone(&record.state), found.route);
     if let Some(answered) = before_authentication(parts, route, record, admission) {
         return answered;
     }
-    if let Endpoint::Realtime = route.endpoint()
-        && parts.method == Method::GET
-    {
+    if matches!(route.endpoint(), Endpoint::Realtime) && parts.method == Method::GET {
         return Box::pin(sockets::realtime::open(parts, record, admission, extra)).await;
     }
     let caller = match (route.guard, &found.passthrough) {
@@ -303,7 +298,6 @@ where
         (Endpoint::GenerateForm(kind), Some(caller)) => {
             Box::pin(form::generate(parts, kind, body, record, caller, extra)).await
         }
-        // Its handshake is answered before.
         (Endpoint::Realtime | Endpoint::NotFound, _)
         // The guards of these endpoints let no request through without a caller.
         | (
@@ -316,6 +310,15 @@ where
             | Endpoint::GenerateForm(_),
             None,
         ) => Err(unknown_url(parts)),
+    }
+}
+
+/// Checks the parts of a head that matter before anything else.
+fn check_head(parts: &Parts) -> Result<()> {
+    upload::check_transfer_encoding(&parts.headers)?;
+    match parts.version {
+        Version::HTTP_2 => upload::check_header_list(&parts.headers, &parts.uri),
+        _ => Ok(()),
     }
 }
 

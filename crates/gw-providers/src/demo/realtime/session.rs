@@ -74,6 +74,11 @@ impl DemoSession {
         }
     }
 
+    /// Whether the settings have an object at this place.
+    fn has(&self, pointer: &str) -> bool {
+        self.settings.pointer(pointer).is_some_and(Value::is_object)
+    }
+
     fn id(&mut self, prefix: &str) -> String {
         self.count += 1;
         format!("{prefix}_demo_{}", self.count)
@@ -97,14 +102,14 @@ impl DemoSession {
     }
 
     fn item(&mut self, event: &Value) -> Vec<Value> {
-        let mut item = event["item"].clone();
-        if !item.is_object() {
+        let Some(asked) = event.get("item").filter(|item| item.is_object()) else {
             return vec![self.refusal(event, "missing_required_parameter", "'item' is missing.")];
-        }
-        if item["id"].is_null() {
-            item["id"] = self.id("item").into();
-        }
-        (item["object"], item["status"]) = ("realtime.item".into(), "completed".into());
+        };
+        let id = match asked.get("id").and_then(Value::as_str) {
+            Some(id) => id.to_owned(),
+            None => self.id("item"),
+        };
+        let item = with(asked, &json!({"id": id, "object": "realtime.item", "status": "completed"}));
         self.last_text = text_of(&item);
         self.read.0 += words(&self.last_text);
         self.added(&item)
@@ -120,7 +125,7 @@ impl DemoSession {
             return vec![self.refusal(event, "invalid_value", "'audio' is not base64.")];
         };
         self.sound = self.sound.saturating_add(sound.len());
-        if self.settings["audio"]["input"]["turn_detection"].is_null() || self.sound < TURN_BYTES {
+        if !self.has("/audio/input/turn_detection") || self.sound < TURN_BYTES {
             return Vec::new();
         }
         let item = json!({ "item_id": "item_demo_speech" });
@@ -150,7 +155,7 @@ impl DemoSession {
             self.event("input_audio_buffer.committed", json!({"previous_item_id": null, "item_id": id})),
         ];
         events.extend(self.added(&item));
-        if self.settings["audio"]["input"]["transcription"].is_object() {
+        if self.has("/audio/input/transcription") {
             let transcript = self.last_text.clone();
             let made = words(&transcript);
             let usage = json!({
@@ -166,11 +171,8 @@ impl DemoSession {
     }
 
     fn respond(&mut self, asked: &Value) -> Vec<Value> {
-        let modalities = match &asked["output_modalities"] {
-            Value::Null => &self.settings["output_modalities"],
-            of_response => of_response,
-        };
-        let is_spoken = modalities[0] != "text";
+        let modalities = asked.get("output_modalities").or(self.settings.get("output_modalities"));
+        let is_spoken = modalities.and_then(|list| list.get(0)).is_none_or(|first| first != "text");
         let text = format!("You said: {}", self.last_text);
         let (response, item) = (self.id("resp"), self.id("item"));
         let place = json!({"response_id": response, "item_id": item, "output_index": 0, "content_index": 0});
@@ -193,28 +195,28 @@ impl DemoSession {
         } else {
             json!({"type": "output_text", "text": text})
         };
-        events.push(self.event("response.content_part.added", with(&place, json!({ "part": part }))));
+        events.push(self.event("response.content_part.added", with(&place, &json!({ "part": part }))));
         let sound = if is_spoken { tone(&text) } else { Vec::new() };
         for piece in sound.chunks(PIECE_BYTES) {
             let delta = json!({ "delta": BASE64_STANDARD.encode(piece) });
-            events.push(self.event("response.output_audio.delta", with(&place, delta)));
+            events.push(self.event("response.output_audio.delta", with(&place, &delta)));
         }
         let kind = if is_spoken { "response.output_audio_transcript" } else { "response.output_text" };
         for word in text.split_inclusive(' ') {
-            events.push(self.event(&format!("{kind}.delta"), with(&place, json!({ "delta": word }))));
+            events.push(self.event(&format!("{kind}.delta"), with(&place, &json!({ "delta": word }))));
         }
         if is_spoken {
             events.push(self.event("response.output_audio.done", place.clone()));
         }
         let whole = if is_spoken { json!({ "transcript": text }) } else { json!({ "text": text }) };
-        events.push(self.event(&format!("{kind}.done"), with(&place, whole)));
-        events.push(self.event("response.content_part.done", with(&place, json!({ "part": part }))));
+        events.push(self.event(&format!("{kind}.done"), with(&place, &whole)));
+        events.push(self.event("response.content_part.done", with(&place, &json!({ "part": part }))));
         let done = message("completed", json!([part]));
         let ended = json!({"response_id": response, "output_index": 0, "item": done});
         events.push(self.event("response.output_item.done", ended));
         events.extend(self.added(&done));
         let usage = self.usage(words(&text), sound.len().div_ceil(BYTES_PER_TOKEN) as u64);
-        let complete = with(&head, json!({"status": "completed", "output": [done], "usage": usage}));
+        let complete = with(&head, &json!({"status": "completed", "output": [done], "usage": usage}));
         events.push(self.event("response.done", json!({ "response": complete })));
         events
     }
@@ -236,17 +238,21 @@ impl DemoSession {
     }
 }
 
-fn with(place: &Value, more: Value) -> Value {
+fn with(place: &Value, more: &Value) -> Value {
     let mut all = place.clone();
-    merge(&mut all, &more);
+    merge(&mut all, more);
     all
 }
 
 /// Sets the members of `target` that `changes` has, also inside of objects.
 fn merge(target: &mut Value, changes: &Value) {
-    let Some(changes) = changes.as_object() else { return };
+    let (Some(target), Some(changes)) = (target.as_object_mut(), changes.as_object()) else { return };
     for (name, value) in changes {
-        let place = &mut target[name.as_str()];
-        if value.is_object() && place.is_object() { merge(place, value) } else { *place = value.clone() }
+        match target.get_mut(name) {
+            Some(place) if value.is_object() && place.is_object() => merge(place, value),
+            _ => {
+                target.insert(name.clone(), value.clone());
+            }
+        }
     }
 }

@@ -114,7 +114,7 @@ async fn admit(relay: &Arc<Relay>, text: Utf8Bytes) -> Result<Utf8Bytes, String>
     };
     if is_create {
         relay.ask(&bytes, size, event_id.clone()).await.map_err(refused)?;
-    } else if relay.live().is_leaving {
+    } else if relay.progress().0 {
         let error = Error::new(Kind::NoAvailableProvider, "The gateway is shutting down.");
         return Err(of_realtime(&error, event_id.as_deref()));
     }

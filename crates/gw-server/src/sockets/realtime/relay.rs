@@ -19,8 +19,8 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_util::sync::CancellationToken;
 
-use super::requests::{self, SessionFacts};
 use super::context_size::ContextSize;
+use super::requests::{self, SessionFacts};
 use super::{client_side, upstream_side};
 use crate::metrics::RouteLabel;
 use crate::origin::Origin;
@@ -202,6 +202,12 @@ impl Relay {
         ]
     }
 
+    /// Whether the gateway goes away, and whether a response runs.
+    pub(super) fn progress(&self) -> (bool, bool) {
+        let live = self.live();
+        (live.is_leaving, live.is_busy())
+    }
+
     /// The state that both directions change.
     pub(super) fn live(&self) -> parking_lot::MutexGuard<'_, LiveSession> {
         self.live.lock()
@@ -317,7 +323,7 @@ impl Relay {
 
 impl LiveSession {
     /// Whether a response runs.
-    pub(super) fn is_busy(&self) -> bool {
+    fn is_busy(&self) -> bool {
         !self.responses.is_empty()
     }
 

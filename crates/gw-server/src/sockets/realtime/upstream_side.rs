@@ -51,11 +51,11 @@ pub(super) async fn run(
     let mut lost = pin!(relay.upstream_lost());
     let mut next_ping = Instant::now() + PING_INTERVAL;
     loop {
-        if relay.live().is_leaving && !relay.live().is_busy() {
+        let (is_leaving, is_busy) = relay.progress();
+        if is_leaving && !is_busy {
             return SessionEnd::Own(Ending::GoingAway);
         }
         let wake = next_ping.min(relay.next_deadline());
-        let is_leaving = relay.live().is_leaving;
         let message = tokio::select! {
             message = upstream.next() => message,
             Some(notice) = notices.recv() => {
@@ -132,12 +132,7 @@ async fn observe(relay: &Relay, text: &str) -> Consequences {
         live.context_size.bound(event.max_answer.flatten());
     }
     match (&*event.kind, &event.response_id) {
-        ("response.created", Some(id)) => {
-            if !relay.live().begun(id) {
-                let refusal = relay.adopt(id, &whole()).await;
-                return refusal.map(|error| stopping(id, &error)).unwrap_or_default();
-            }
-        }
+        ("response.created", Some(id)) => return begun(relay, id, &whole()).await,
         (DONE, Some(id)) => {
             let open = relay.live().take(id);
             if open.is_none() {
@@ -165,6 +160,15 @@ async fn observe(relay: &Relay, text: &str) -> Consequences {
         _ => {}
     }
     Consequences::default()
+}
+
+/// Notes that the upstream has begun a response: one that the client has asked for, or one of its own.
+async fn begun(relay: &Relay, id: &str, event: &Bytes) -> Consequences {
+    if relay.live().begun(id) {
+        return Consequences::default();
+    }
+    let refusal = relay.adopt(id, event).await;
+    refusal.map(|error| stopping(id, &error)).unwrap_or_default()
 }
 
 /// Stops a response that the upstream began by itself and that is refused.

@@ -41,6 +41,7 @@ impl RealtimeUpstream {
         let (socket, _) = within("the gateway connects", self.listener.accept()).await.expect("a connection");
         socket.set_nodelay(true).expect("an option of the socket");
         let mut head = None;
+        #[expect(clippy::result_large_err, reason = "the type of the handshake's library")]
         let keep = |request: &Request, response: Response| {
             head = Some(request.clone());
             Ok(response)
