@@ -6,6 +6,7 @@ mod cache_account;
 pub(crate) mod continuation;
 pub(crate) mod encode;
 pub(crate) mod enter_target;
+pub(crate) mod forwarded_reserve;
 pub(crate) mod ledger_line;
 pub(crate) mod progress;
 mod prompt_cache;

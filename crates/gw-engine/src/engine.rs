@@ -7,6 +7,7 @@ mod occurrences;
 mod passthrough;
 mod presets;
 mod prices;
+mod realtime;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -89,7 +89,7 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
     }
     match answer {
         Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body) }),
-        Answer::Stream(_) | Answer::Vectors(_) => {
+        Answer::Stream(_) | Answer::Vectors(_) | Answer::Socket(_) => {
             Err(Error::new(Kind::InternalError, "The answer is not a document."))
         }
     }

@@ -140,7 +140,8 @@ fn with_preset(snapshot: &Snapshot, caller: &Caller, body: Bytes) -> Result<Byte
         | PlainOperation::Images
         | PlainOperation::Speech
         | PlainOperation::Transcription
-        | PlainOperation::Translation => PresetSurface::OneShot,
+        | PlainOperation::Translation
+        | PlainOperation::Realtime => PresetSurface::OneShot,
     };
     let request = PresetRequest { surface, is_generation: true, url_model: None, body: &body };
     let applied = snapshot.apply_preset(caller, request)?;

@@ -34,6 +34,7 @@ pub mod presets;
 mod prompt_caches;
 mod proportional;
 mod read_memory;
+pub mod realtime;
 pub mod request;
 pub mod request_id;
 pub mod response;

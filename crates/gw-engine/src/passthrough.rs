@@ -20,17 +20,15 @@ use self::request_facts::RequestFacts;
 use self::sending::SentCall;
 pub use self::upload::{Upload, UploadSender, upload};
 use crate::auth::Caller;
+use crate::call::forwarded_reserve::reserve;
 use crate::call::settlement::{Outcome, Settlement};
 use crate::catalog::Model;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::{Error, Kind, Result};
-use crate::limit_error;
-use crate::limit_use::is_of_rule;
 use crate::passthrough_routes::PassthroughRoute;
 use crate::plan::candidate::Candidate;
 use crate::plan::snapshot::Snapshot;
 use crate::request::context::RequestContext;
-use crate::rules::{Need, RequestRules};
 use crate::services::Services;
 
 /// A request on a pass-through route.
@@ -126,7 +124,8 @@ async fn begin(
         record.provider = Some(Arc::clone(&candidate.model.provider));
     });
     if !charging.has_price()
-        && let Some(refusal) = unpriced_refusal(services, client, candidate)
+        && let Some(refusal) =
+            client.unpriced_refusal_at(&services.limiter, &candidate.model.id, candidate.serving())
     {
         return Err(refusal);
     }
@@ -137,79 +136,9 @@ async fn begin(
         }
         settlement.charge_session(guarded.charge(&services.limiter));
     }
-    reserve(services, client, (charging, candidate), settlement).await?;
-    Ok(prepared)
-}
-
-/// The refusal of a request whose cost cannot be known, by the key, its team, a rule or a rule of the target.
-fn unpriced_refusal(services: &Services, client: &RequestContext, candidate: &Candidate) -> Option<Error> {
-    let model = &candidate.model.id;
-    let of_target = || {
-        let rules = client.rules.as_ref()?;
-        rules.at(&services.limiter, client.asker(), candidate.serving())?.unpriced_refusal(model)
-    };
-    client.unpriced_refusal(model).or_else(of_target)
-}
-
-/// Reserves the worst case for the key, its team and the rules, and counts the request in the rules.
-async fn reserve(
-    services: &Services,
-    client: &RequestContext,
-    (charging, candidate): (&Charging, &Candidate),
-    settlement: &mut Settlement,
-) -> Result<()> {
-    if client.subjects().is_empty() && client.rules.is_none() {
-        return Ok(());
-    }
     let (tokens, cost) = charging.worst_case();
-    let need = (tokens, cost.femtos());
-    let subjects = client.subjects();
-    let reserving = services.limiter.reserve_up_to(&client.request_id, subjects, tokens, need.1, need.1);
-    let (reserved, _) = match reserving.await {
-        Ok(reserved) => reserved,
-        Err(refusal) => {
-            services.metrics.occurrences.tell_refusal(&client.caller, &refusal);
-            return Err(match client.rules.as_ref().filter(|_| is_of_rule(&refusal)) {
-                Some(rules) => Box::pin(rules.refusal(&services.limiter, &refusal, need)).await,
-                None => limit_error::reservation_error(&refusal, None),
-            });
-        }
-    };
-    settlement.hold(reserved);
-    if let Some(rules) = &client.rules {
-        let counted = Box::pin(count_in_rules(services, client, (rules, candidate), need, settlement)).await;
-        if counted.is_err() {
-            settlement.release();
-        }
-        counted?;
-    }
-    Ok(())
-}
-
-/// Counts a request in its rules and in those of its target.
-async fn count_in_rules(
-    services: &Services,
-    client: &RequestContext,
-    (rules, candidate): (&RequestRules, &Candidate),
-    need: Need,
-    settlement: &mut Settlement,
-) -> Result<()> {
-    let limiter = &services.limiter;
-    let mut warnings = Vec::new();
-    if rules.may_be_of_targets() {
-        let at = rules.at(limiter, client.asker(), candidate.serving());
-        let target = (&candidate.model.id, None);
-        warnings = settlement.rule_holds().enter((limiter, client), target, at.as_ref(), need).await?;
-    }
-    settlement.hold_permit(rules.admit(limiter, &client.request_id).await?);
-    if !rules.shadows().is_empty() {
-        warnings.extend(settlement.rule_holds().shadow((limiter, client), None, rules.shadows(), need).await);
-    }
-    settlement.date_rule_holds();
-    if !warnings.is_empty() {
-        settlement.note_warnings(&warnings);
-    }
-    Ok(())
+    reserve(&services.limiter, client, (candidate, (tokens, cost.femtos()), true), settlement).await?;
+    Ok(prepared)
 }
 
 /// The bytes of a body that was read, and the most bytes of the body.

@@ -272,7 +272,8 @@ fn prepare(
     if let Some(most) = client.max_cost.as_deref().copied() {
         keep_within(&request, &mut plan, most)?;
     }
-    let guarded = snapshot.session_guards.of(client, &request);
+    // The responses of a realtime session count, and not its handshake.
+    let guarded = if request.is_handshake() { None } else { snapshot.session_guards.of(client, &request) };
     Ok(Prepared { request, snapshot, plan, guarded })
 }
 

@@ -207,7 +207,7 @@ impl ValidatedRequest {
         if let Self::OneShot(request) = self {
             return matches!(
                 request.operation(),
-                PlainOperation::Transcription | PlainOperation::Translation
+                PlainOperation::Transcription | PlainOperation::Translation | PlainOperation::Realtime
             );
         }
         self.beside().media.iter().any(|medium| matches!(medium, Medium::Audio { .. }))
@@ -218,7 +218,9 @@ impl ValidatedRequest {
         match self {
             Self::Chat(request) => request.needs.audio_output,
             Self::Completion(_) => false,
-            Self::OneShot(request) => request.operation() == PlainOperation::Speech,
+            Self::OneShot(request) => {
+                matches!(request.operation(), PlainOperation::Speech | PlainOperation::Realtime)
+            }
         }
     }
 
@@ -243,6 +245,11 @@ impl ValidatedRequest {
         // The translation leaves out members that set the lifetime for the whole request.
         let native = self.client().and_then(|client| std::str::from_utf8(&client.native.bytes).ok());
         self.body().members().any(|(_, text)| is_in(text)) || native.is_some_and(is_in)
+    }
+
+    /// Whether its answer is a socket, whose use is charged by itself.
+    pub(crate) fn is_handshake(&self) -> bool {
+        matches!(self, Self::OneShot(request) if request.operation() == PlainOperation::Realtime)
     }
 
     /// How many answers it asks for, including the candidates of `best_of`.

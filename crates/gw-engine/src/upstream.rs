@@ -9,5 +9,6 @@ pub(crate) mod one_shot;
 pub(crate) mod outcome;
 pub(crate) mod replay;
 pub(crate) mod resume;
+mod socket;
 pub(crate) mod stream;
 pub(crate) mod unary;

@@ -15,6 +15,7 @@ mod pool;
 mod request_body;
 mod socket;
 mod tls;
+mod websocket;
 
 use std::fmt;
 use std::path::Path;
@@ -39,6 +40,8 @@ use self::pool::Pool;
 use self::request_body::RequestBody;
 pub use self::request_body::{StreamedBody, TornUpload, UploadSource};
 use self::tls::Tls;
+pub(crate) use self::websocket::over as socket_over;
+pub use self::websocket::{SocketAnswer, SocketIo, SocketLimits, UpstreamSocket};
 
 /// A response head and the body that follows it.
 #[derive(Debug)]

@@ -10,6 +10,7 @@ mod example;
 mod faults;
 mod images;
 mod moderation;
+mod realtime;
 mod rerank;
 mod response;
 mod text;
@@ -23,6 +24,7 @@ use serde_json::{Value, json};
 pub use self::body::DemoBody;
 pub use self::response::DemoResponse;
 use crate::adapter::HttpCall;
+use crate::client::{SocketLimits, UpstreamSocket};
 
 /// The demo's models in the format of the shipped catalogue.
 const CATALOGUE: &str = include_str!("demo/catalogue.json");
@@ -62,6 +64,12 @@ impl Demo {
     #[must_use]
     pub fn new() -> Self {
         Self
+    }
+
+    /// Opens a realtime session; None: the address has no such model.
+    pub(crate) async fn open_socket(&self, call: &HttpCall, limits: SocketLimits) -> Option<UpstreamSocket> {
+        let is_known = call.path == "/realtime?model=realtime";
+        if is_known { Some(realtime::open(limits).await) } else { None }
     }
 
     /// Answers a call. The model `silent` never answers. The model `panic` panics, to show the effect of a bug in the

@@ -3,6 +3,7 @@
 mod account;
 mod credentials;
 mod passing;
+mod sockets;
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};

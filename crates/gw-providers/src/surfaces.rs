@@ -34,6 +34,8 @@ pub struct Surfaces {
     pub speech: Option<Box<dyn Speech>>,
     /// The texts of recordings.
     pub transcription: Option<Box<dyn Transcription>>,
+    /// Sessions of speech and text over a WebSocket.
+    pub realtime: Option<Box<dyn Realtime>>,
 }
 
 /// The forms in which the servers of a surface get calls. A surface whose servers all get one form leaves out the methods.
@@ -224,6 +226,18 @@ pub trait Transcription: Send + Sync + fmt::Debug {
 
     /// The decoder of a stream. A provider without streams answers with a document, which becomes a stream.
     fn stream(&self) -> Box<dyn StreamDecoder>;
+}
+
+/// Sessions of speech and text over a WebSocket.
+pub trait Realtime: Send + Sync + fmt::Debug {
+    /// The handshake, without the headers that every WebSocket has. `is_beta`: the client speaks the protocol before the general one.
+    fn encode(&self, is_beta: bool, target: &Target<'_>) -> HttpCall;
+
+    /// The usage of a response, from the JSON of its `usage`. None: it is none.
+    fn usage(&self, usage: &str) -> Option<Usage>;
+
+    /// The usage of the transcript of what a client said. None: it is none.
+    fn transcript_usage(&self, usage: &str) -> Option<Usage>;
 }
 
 impl Surfaces {

@@ -234,13 +234,13 @@ where
     B: Body<Data = Bytes> + Unpin,
     B::Error: Into<BoxError>,
 {
-    upload::check_transfer_encoding(&parts.headers)?;
-    if parts.version == Version::HTTP_2 {
-        upload::check_header_list(&parts.headers, &parts.uri)?;
-    }
+    check_head(parts)?;
     let (state, route) = (Arc::clone(&record.state), found.route);
     if let Some(answered) = before_authentication(parts, route, record, admission) {
         return answered;
+    }
+    if matches!(route.endpoint(), Endpoint::Realtime) && parts.method == Method::GET {
+        return Box::pin(sockets::realtime::open(parts, record, admission, extra)).await;
     }
     let caller = match (route.guard, &found.passthrough) {
         (Guard::Open, _) => None,
@@ -295,7 +295,7 @@ where
         (Endpoint::GenerateForm(kind), Some(caller)) => {
             Box::pin(form::generate(parts, kind, body, record, caller, extra)).await
         }
-        (Endpoint::NotFound, _)
+        (Endpoint::Realtime | Endpoint::NotFound, _)
         // The guards of these endpoints let no request through without a caller.
         | (
             Endpoint::Me
@@ -307,6 +307,15 @@ where
             | Endpoint::GenerateForm(_),
             None,
         ) => Err(unknown_url(parts)),
+    }
+}
+
+/// Checks the parts of a head that matter before anything else.
+fn check_head(parts: &Parts) -> Result<()> {
+    upload::check_transfer_encoding(&parts.headers)?;
+    match parts.version {
+        Version::HTTP_2 => upload::check_header_list(&parts.headers, &parts.uri),
+        _ => Ok(()),
     }
 }
 
@@ -371,10 +380,15 @@ fn before_authentication(
     if !route.is_socket(&parts.method) {
         return None;
     }
-    if sockets::is_complete(parts) {
+    let is_complete = sockets::is_complete(parts);
+    if is_complete && matches!(route.endpoint(), Endpoint::Realtime) {
+        return None;
+    }
+    if is_complete {
         return Some(sockets::open(parts, record, admission, |origin, turn| respond(origin, turn).boxed()));
     }
-    Some(Ok(HttpReply::upgrade_required(parts.version, record.dialect, &record.request_id)))
+    let (id, path) = (&record.request_id, route.pattern);
+    Some(Ok(HttpReply::upgrade_required(parts.version, record.dialect, id, path)))
 }
 
 /// Calls an endpoint for operators. `id` is the decoded `{id}` of the URL.

@@ -7,6 +7,7 @@ use gw_engine::EventStream;
 use gw_engine::error::{Error, Kind, Retry};
 use gw_engine::passthrough::RelayedBody;
 use gw_wire::dialects::{ClientDialect, gemini, messages, responses};
+use gw_wire::operation::PlainOperation;
 use http::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER, UPGRADE,
     WWW_AUTHENTICATE,
@@ -25,6 +26,8 @@ pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 pub(crate) const MESSAGES_REQUEST_ID: HeaderName = HeaderName::from_static("request-id");
 /// Milliseconds until the response began.
 pub(crate) const PROCESSING_MS: HeaderName = HeaderName::from_static("openai-processing-ms");
+/// The URL of realtime sessions, which exist over a WebSocket only.
+const REALTIME: &str = PlainOperation::Realtime.row().path;
 pub(crate) const RULE: HeaderName = HeaderName::from_static("x-gateway-rule");
 pub(crate) const RULE_RESETS_AT: HeaderName = HeaderName::from_static("x-gateway-rule-resets-at");
 const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream; charset=utf-8");
@@ -186,8 +189,14 @@ impl<S> HttpReply<S> {
     }
 
     /// A 426: the URL is for a WebSocket, and the request is not the whole handshake of one.
-    pub(crate) fn upgrade_required(version: Version, dialect: ClientDialect, request_id: &str) -> Self {
-        let message = "GET /v1/responses is for a WebSocket (version 13, over HTTP/1.1). Without one, use POST /v1/responses.";
+    pub(crate) fn upgrade_required(
+        version: Version,
+        dialect: ClientDialect,
+        request_id: &str,
+        path: &str,
+    ) -> Self {
+        let other = if path == REALTIME { "" } else { " Without one, use POST /v1/responses." };
+        let message = format!("GET {path} is for a WebSocket (version 13, over HTTP/1.1).{other}");
         let mut reply = Self::error_in(dialect, &Error::new(Kind::UpgradeRequired, message), request_id);
         // HTTP/2 has neither header.
         if version <= Version::HTTP_11 {

@@ -125,7 +125,9 @@ const fn all_routes<const COUNT: usize>() -> [Route; COUNT] {
     while at < COUNT {
         routes[at] = if at < plain_count {
             let operation = PlainOperation::ALL[at];
-            route(operation.row().path, POST, Guard::Key, plain(operation))
+            let endpoint = plain(operation);
+            let methods = if let Endpoint::Realtime = endpoint { GET } else { POST };
+            route(operation.row().path, methods, Guard::Key, endpoint)
         } else {
             OTHERS[at - plain_count]
         };
@@ -250,7 +252,10 @@ fn find_row(path: &str, listener: Listener) -> Option<RouteMatch<'_>> {
 pub(crate) fn generation_routes() -> impl Iterator<Item = RouteLabel> {
     let routes = ROUTES.iter().enumerate();
     let generation = routes.filter(|(_, route)| {
-        matches!(route.endpoint, Endpoint::Generate(Generation::Answer(_)) | Endpoint::GenerateForm(_))
+        matches!(
+            route.endpoint,
+            Endpoint::Generate(Generation::Answer(_)) | Endpoint::GenerateForm(_) | Endpoint::Realtime
+        )
     });
     generation.map(|(index, route)| route.label(index))
 }
@@ -376,7 +381,8 @@ impl Route {
 
     /// Whether the method asks for a WebSocket.
     pub(crate) fn is_socket(&self, method: &Method) -> bool {
-        self.pattern == RESPONSES && [Method::GET, Method::HEAD].contains(method)
+        let has_sockets = self.pattern == RESPONSES || matches!(self.endpoint, Endpoint::Realtime);
+        has_sockets && [Method::GET, Method::HEAD].contains(method)
     }
 
     /// The `Allow` header of a 405, when the route does not have this method.

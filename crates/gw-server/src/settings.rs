@@ -37,6 +37,8 @@ pub struct ServerSettings {
     pub max_sockets: usize,
     /// The longest time that a WebSocket may have no turn.
     pub socket_idle: Duration,
+    /// The longest time of a realtime session.
+    pub realtime_session: Duration,
     /// The longest pause between two requests of a kept connection.
     pub idle_timeout: Duration,
     /// The longest time that a client may read nothing while bytes wait for it.
@@ -95,6 +97,7 @@ impl Default for ServerSettings {
             body_timeout: Duration::from_secs(30),
             max_sockets: 8_192,
             socket_idle: Duration::from_secs(600),
+            realtime_session: Duration::from_secs(3_600),
             idle_timeout: Duration::from_secs(75),
             send_timeout: Duration::from_secs(60),
             drain: Duration::from_secs(30),

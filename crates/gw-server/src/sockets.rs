@@ -8,6 +8,7 @@ mod earlier_turns;
 mod error_event;
 mod handshake;
 mod message_meter;
+pub(crate) mod realtime;
 mod socket;
 mod turn;
 mod turn_request;
@@ -15,8 +16,8 @@ mod warm_up;
 
 use std::sync::Arc;
 
-use gw_engine::error::{Error, Kind, Result};
-use gw_engine::settings::Role;
+use gw_engine::Caller;
+use gw_engine::error::{Error, Result};
 use http::header::AUTHORIZATION;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
@@ -28,6 +29,7 @@ use crate::origin::{Origin, Respond};
 use crate::request_record::RequestRecord;
 use crate::response::GatewayReply;
 use crate::sign_in::API_KEY;
+use crate::state::ServerState;
 use crate::timed_io::Activity;
 use crate::upload::overloaded;
 use crate::wishes::refuse_dry_run;
@@ -44,22 +46,8 @@ pub(crate) fn open(
 ) -> Result<GatewayReply> {
     let state = Arc::clone(&record.state);
     let protocols = handshake::protocols(&parts.headers);
-    let values = |name| parts.headers.get_all(name).iter().map(HeaderValue::as_bytes);
-    let own_key = protocols.key.as_deref().map(str::as_bytes);
-    // A cookie is no key here, because browsers send it with the handshakes of foreign pages.
-    let caller = state
-        .engine
-        .identify(values(AUTHORIZATION), values(API_KEY).chain(own_key))
-        .map_err(|error| state.count_bad_key(error, record.client.ip()))?;
-    record.key = Some(Arc::clone(caller.key_name()));
-    if caller.role() == Role::Viewer {
-        let message = "A key of role viewer may not generate: it reads the management API.";
-        return Err(Error::new(Kind::RoleNotAllowed, message));
-    }
-    refuse_dry_run(&parts.headers)?;
-    if state.is_draining() {
-        return Err(overloaded("The gateway is shutting down."));
-    }
+    let headers = turn_headers(&parts.headers, protocols.key.as_deref());
+    let caller = caller_of(&headers, record)?;
     let place = state.sockets.take_place(caller.key_id())?;
     let Some(guard) = &record.guard else { return Err(Error::internal()) };
     let reply = handshake::switch(&parts.headers, &protocols);
@@ -74,7 +62,7 @@ pub(crate) fn open(
     let socket = Socket {
         origin,
         respond,
-        headers: turn_headers(&parts.headers, protocols.key),
+        headers,
         key_id: Arc::clone(caller.key_id()),
         cpu: state.engine.cpu_of(&caller),
     };
@@ -87,8 +75,28 @@ pub(crate) fn open(
     Ok(reply)
 }
 
+/// The holder of the key of a handshake.
+fn caller_of(headers: &HeaderMap, record: &mut RequestRecord) -> Result<Caller> {
+    let state = &record.state;
+    // A cookie is no key here, because browsers send it with the handshakes of foreign pages.
+    let caller = identify(state, headers).map_err(|error| state.count_bad_key(error, record.client.ip()))?;
+    record.key = Some(Arc::clone(caller.key_name()));
+    ServerState::check_may_generate(&caller)?;
+    refuse_dry_run(headers)?;
+    if record.state.is_draining() {
+        return Err(overloaded("The gateway is shutting down."));
+    }
+    Ok(caller)
+}
+
+/// The holder of a key.
+fn identify(state: &ServerState, headers: &HeaderMap) -> Result<Caller> {
+    let values = |name| headers.get_all(name).iter().map(HeaderValue::as_bytes);
+    state.engine.identify(values(AUTHORIZATION), values(API_KEY))
+}
+
 /// The headers of every turn: those of the handshake, without the ones of the connection and of its one request.
-fn turn_headers(headers: &HeaderMap, key: Option<String>) -> HeaderMap {
+fn turn_headers(headers: &HeaderMap, key: Option<&str>) -> HeaderMap {
     let mut kept = HeaderMap::with_capacity(headers.len() + 2);
     for (name, value) in headers {
         if !handshake::is_of_connection(name) {

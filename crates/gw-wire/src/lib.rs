@@ -22,6 +22,7 @@ pub mod operation;
 pub mod percent;
 pub mod prompt_cache;
 pub mod reach;
+pub mod realtime;
 pub mod render;
 pub mod reply;
 pub mod request;

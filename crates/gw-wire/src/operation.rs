@@ -39,6 +39,8 @@ pub enum PlainOperation {
     Transcription,
     /// The text of a recording, in English.
     Translation,
+    /// A session of speech and text over a WebSocket.
+    Realtime,
 }
 
 /// The facts about an operation.
@@ -216,6 +218,9 @@ const CHECKED_BY_TRANSCRIPTIONS: [&str; 14] = [
     "user",
 ];
 
+/// The members that the handshake of a realtime session checks. They come from its URL and its headers.
+const CHECKED_BY_REALTIME: [&str; 4] = ["is_beta", "model", "routing", "user"];
+
 const SPEECH: OperationRow = OperationRow {
     path: "/v1/audio/speech",
     name: "speech",
@@ -255,6 +260,21 @@ const TRANSLATION: OperationRow = OperationRow {
     ..TRANSCRIPTION
 };
 
+const REALTIME: OperationRow = OperationRow {
+    path: "/v1/realtime",
+    name: "realtime",
+    surface: "realtime",
+    semantic_name: "realtime",
+    cache_name: "realtime",
+    id_prefix: "rt_",
+    prompt_members: &[],
+    text_members: &[],
+    checked_members: Some(&CHECKED_BY_REALTIME),
+    category: Some(ModelCategory { name: "realtime", noun: "a realtime model" }),
+    writes_text: false,
+    ..CHAT
+};
+
 const RERANK: OperationRow = OperationRow {
     path: "/v1/rerank",
     aliases: &["/rerank", "/v2/rerank"],
@@ -273,7 +293,7 @@ const RERANK: OperationRow = OperationRow {
 
 impl PlainOperation {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Chat,
         Self::Completion,
         Self::Embeddings,
@@ -284,6 +304,7 @@ impl PlainOperation {
         Self::Speech,
         Self::Transcription,
         Self::Translation,
+        Self::Realtime,
     ];
 
     /// The facts about the operation.
@@ -359,13 +380,14 @@ impl PlainOperation {
             Self::Speech => &SPEECH,
             Self::Transcription => &TRANSCRIPTION,
             Self::Translation => &TRANSLATION,
+            Self::Realtime => &REALTIME,
         }
     }
 }
 
 impl Operation {
     /// All operations, in the order of the documentation.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Plain(PlainOperation::Chat),
         Self::Responses,
         Self::Messages,
@@ -379,6 +401,7 @@ impl Operation {
         Self::Plain(PlainOperation::Speech),
         Self::Plain(PlainOperation::Transcription),
         Self::Plain(PlainOperation::Translation),
+        Self::Plain(PlainOperation::Realtime),
         Self::Passthrough,
     ];
 

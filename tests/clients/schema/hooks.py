@@ -4,7 +4,7 @@ from schemathesis import GenerationMode, hook
 
 CHAT, EMBED, RERANK, MODERATION = "demo/chat", "demo/embed", "demo/rerank", "demo/moderation"
 IMAGES, SPEECH, TRANSCRIBE = "demo/images", "demo/speech", "demo/transcribe"
-BARE = ("chat", "embed", "rerank", "moderation", "images", "speech", "transcribe")
+BARE = ("chat", "embed", "rerank", "moderation", "images", "speech", "transcribe", "realtime")
 
 FORMS = ("/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/edits", "/v1/images/variations")
 

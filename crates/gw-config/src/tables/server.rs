@@ -94,6 +94,12 @@ pub(super) static SERVER: Section = Section {
             "The longest time that a WebSocket may have no turn; then it is closed.",
         ),
         setting(
+            "realtime_session_seconds",
+            Kind::Int { min: 1, max: 86_400 },
+            field!(ServerSettings, realtime_session, Form::SECONDS),
+            "The longest time of a realtime session; then it is closed.",
+        ),
+        setting(
             "trusted_proxies",
             RANGES,
             field!(ServerSettings, trusted_proxies.ranges, ADDRESSES),

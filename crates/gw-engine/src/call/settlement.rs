@@ -168,6 +168,13 @@ impl Settlement {
         }
     }
 
+    /// Ends a handshake that succeeded without a record: those of its session follow. Returns its place among the requests in flight.
+    pub(crate) fn finish_handshake(&mut self) -> AdmissionPermit {
+        self.is_finished = true;
+        self.release();
+        std::mem::take(&mut self.permit)
+    }
+
     /// Releases everything that a request holds which does not begin.
     pub(crate) fn release(&mut self) {
         self.reservation = Reservation::default();
@@ -200,7 +207,8 @@ impl Settlement {
         request: &ValidatedRequest,
     ) -> Result<Attempt> {
         self.note_attempts(count);
-        if let Some(line) = &mut self.line {
+        // A handshake costs nothing.
+        if let Some(line) = self.line.as_mut().filter(|_| !request.is_handshake()) {
             line.begin(candidate, request, self.upstream_calls.all())?;
         }
         Ok(self.upstream_calls.begin_attempt(candidate))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use gw_limits::Subject;
+use gw_limits::{Limiter, Subject};
 use gw_wire::attribution::Attribution;
 use gw_wire::dialects::ClientDialect;
 use gw_wire::dialects::gemini::GeminiMethod;
@@ -18,7 +18,7 @@ use crate::auth::Caller;
 use crate::error::Error;
 use crate::limit_error;
 use crate::request::trace::RequestTrace;
-use crate::rules::{Asker, RequestRules};
+use crate::rules::{Asker, RequestRules, ServingTarget};
 
 /// The facts about a request beside its body.
 #[derive(Clone, Debug)]
@@ -77,6 +77,17 @@ impl RequestContext {
             Some(kind) => Some(limit_error::unpriced(&format!("this {kind}"), model)),
             None => self.rules.as_ref()?.unpriced_refusal(model),
         }
+    }
+
+    /// As [`Self::unpriced_refusal`], for a request with one target, whose rules count, too.
+    pub(crate) fn unpriced_refusal_at(
+        &self,
+        limiter: &Limiter,
+        model: &str,
+        target: ServingTarget<'_>,
+    ) -> Option<Error> {
+        let of_target = || self.rules.as_ref()?.at(limiter, self.asker(), target)?.unpriced_refusal(model);
+        self.unpriced_refusal(model).or_else(of_target)
     }
 }
 

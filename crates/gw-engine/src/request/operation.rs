@@ -4,6 +4,7 @@ pub(crate) mod embeddings;
 pub(crate) mod image_forms;
 mod images;
 mod moderation;
+mod realtime;
 mod rerank;
 mod score;
 mod speech;
@@ -12,8 +13,8 @@ pub(crate) mod transcription;
 use bytes::Bytes;
 use gw_wire::operation::PlainOperation;
 use gw_wire::request::{
-    RequestLimits, chat, completion, parse_embeddings, parse_images, parse_moderation, parse_rerank,
-    parse_score, parse_speech,
+    RequestLimits, chat, completion, parse_embeddings, parse_images, parse_moderation, parse_realtime,
+    parse_rerank, parse_score, parse_speech,
 };
 
 use crate::error::Result;
@@ -41,6 +42,7 @@ pub(crate) fn parse(
         PlainOperation::Moderation => one_shot(parse_moderation(body, limits)?),
         PlainOperation::Images => one_shot(parse_images(body, limits)?),
         PlainOperation::Speech => one_shot(parse_speech(body, limits)?),
+        PlainOperation::Realtime => one_shot(parse_realtime(body, limits)?),
         PlainOperation::Transcription | PlainOperation::Translation => {
             transcription::parse(operation, body, UploadedForm::default(), limits)?
         }

@@ -109,8 +109,8 @@ impl ReadyLeader {
         }
         match answered {
             Ok(Answer::Full(body)) => offload_if(is_heavy(&body), || store.whole(&mut call, body)).await,
-            Ok(Answer::Vectors(_)) => {
-                let error = Error::new(Kind::InternalError, "Embeddings have a cache of their own.");
+            Ok(Answer::Vectors(_) | Answer::Socket(_)) => {
+                let error = Error::new(Kind::InternalError, "The answer has no place in this cache.");
                 store.failed(&mut call, error, None)
             }
             Ok(Answer::Stream(live)) => store.stream(call, live, cut, &pieces).await,

@@ -13,7 +13,7 @@ use crate::plan::candidate::Candidate;
 use crate::plan::cost_estimate::longest_answer;
 use crate::request::ValidatedRequest;
 use crate::upstream::outcome::{Answer, AttemptOutput, ServedAttempt};
-use crate::upstream::{one_shot, stream, unary};
+use crate::upstream::{one_shot, socket, stream, unary};
 
 /// How often the progress of the longest possible answer is noted at least.
 const PROGRESS_NOTES: u64 = 20;
@@ -28,6 +28,9 @@ pub(crate) async fn dispatch(
         request if request.wants_stream() => Box::pin(stream::open(context, candidate, attempt))
             .await
             .map(|stream| AttemptOutput::Stream(Box::new(stream))),
+        ValidatedRequest::OneShot(request) if context.request.is_handshake() => {
+            Box::pin(socket::open(context, candidate, attempt, &**request)).await.map(AttemptOutput::Socket)
+        }
         ValidatedRequest::OneShot(request) => {
             Box::pin(one_shot::fetch(context, candidate, attempt, &**request))
                 .await
@@ -85,6 +88,7 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
             let is_heavy = batches.iter().any(one_shot::Batch::is_heavy);
             offload_if(is_heavy, || one_shot::complete(call, &candidate, attempt, batches)).await
         }
+        AttemptOutput::Socket(socket) => Ok(Answer::Socket(socket)),
     };
     match answer {
         Ok(answer) => {

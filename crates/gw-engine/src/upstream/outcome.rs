@@ -1,6 +1,7 @@
 //! The results of upstream attempts.
 
 use bytes::Bytes;
+use gw_providers::client::UpstreamSocket;
 use gw_routing::health::Probe;
 use gw_routing::metrics::InFlight;
 
@@ -18,6 +19,8 @@ pub(crate) enum Answer {
     Stream(Box<UpstreamStream>),
     /// Embeddings that are merged with vectors of the response cache.
     Vectors(Box<embeddings::EmbeddingsOutput>),
+    /// The socket of a realtime session.
+    Socket(Box<UpstreamSocket>),
 }
 
 /// The output of an attempt before it is written for the client.
@@ -25,6 +28,7 @@ pub(crate) enum AttemptOutput {
     Stream(Box<UpstreamStream>),
     Unary(Vec<unary::UnaryResponse>, Warnings),
     OneShot(Vec<one_shot::Batch>),
+    Socket(Box<UpstreamSocket>),
 }
 
 /// A successful attempt.

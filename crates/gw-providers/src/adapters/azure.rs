@@ -16,6 +16,7 @@
 mod audio;
 mod entra;
 mod options;
+mod realtime;
 mod rerank;
 
 use std::collections::HashMap;
@@ -95,6 +96,7 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
         images: Some(Box::new(AzureImages(addresses.clone()))),
         speech: Some(Box::new(audio::AzureSpeech(addresses.clone()))),
         transcription: Some(Box::new(audio::AzureTranscription(addresses.clone()))),
+        realtime: Some(Box::new(realtime::AzureRealtime(addresses.clone()))),
         ..Surfaces::default()
     };
     let azure = Azure { inner, traits, addresses };

@@ -12,6 +12,7 @@ mod located;
 mod media_event;
 pub(in crate::adapters) mod moderation;
 mod quick;
+pub(in crate::adapters) mod realtime;
 mod repair;
 mod request;
 pub(in crate::adapters) mod rerank;
@@ -102,6 +103,7 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
         images: Some(Box::new(images::OpenAiImageGeneration)),
         speech: Some(Box::new(speech::OpenAiSpeech)),
         transcription: Some(Box::new(transcription::OpenAiTranscription)),
+        realtime: Some(Box::new(realtime::OpenAiRealtime)),
     };
     Ok(Built { surfaces, ..Built::new(Box::new(adapter)) })
 }

@@ -11,6 +11,8 @@ use gw_wire::failure::Failure;
 use parking_lot::Mutex;
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::time::Instant;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use super::address::{AddressPolicy, Reach, reach};
 use super::error::LookupError;
@@ -82,6 +84,35 @@ impl Dialler {
         }
     }
 
+    /// A new connection that speaks HTTP/1.1, before its first byte, within `limit`.
+    ///
+    /// # Errors
+    /// As [`Dialler::dial`].
+    pub(crate) async fn dial_http1(&self, limit: Duration) -> Result<Socket, Failure> {
+        let work = Box::pin(async {
+            let tcp = self.connect(Instant::now() + limit).await?;
+            if !self.origin.is_https {
+                return Ok(Socket::Plain(tcp));
+            }
+            let connector = self.tls.http1_connector().await.map_err(failures::unreachable)?;
+            Ok(Socket::Tls(Box::new(self.encrypt(connector, tcp).await?)))
+        });
+        match tokio::time::timeout(limit, work).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(failures::connect_timeout()),
+        }
+    }
+
+    async fn encrypt(
+        &self,
+        connector: TlsConnector,
+        tcp: TcpStream,
+    ) -> Result<TlsStream<TcpStream>, Failure> {
+        let name = self.origin.server_name().map_err(failures::unreachable)?;
+        let connected = connector.connect(name, tcp).await;
+        connected.map_err(|error| failures::unreachable(format_args!("tls: {error}")))
+    }
+
     async fn connect(&self, deadline: Instant) -> Result<TcpStream, Failure> {
         let addresses = match &self.origin.host {
             OriginHost::Address(address) => Arc::from([*address]),
@@ -151,11 +182,7 @@ impl Dialler {
             return Ok(Dialled::Http1(Http1::new(Socket::Plain(tcp))));
         }
         let connector = self.tls.connector().await.map_err(failures::unreachable)?;
-        let name = self.origin.server_name().map_err(failures::unreachable)?;
-        let tls = connector
-            .connect(name, tcp)
-            .await
-            .map_err(|error| failures::unreachable(format_args!("tls: {error}")))?;
+        let tls = self.encrypt(connector, tcp).await?;
         let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
         let socket = Socket::Tls(Box::new(tls));
         if is_http2 {

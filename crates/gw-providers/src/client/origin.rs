@@ -152,7 +152,15 @@ impl Origin {
 
     /// The absolute URI of a path, which HTTP/2 needs.
     pub(crate) fn absolute(&self, path: &Uri) -> Result<Uri, http::Error> {
-        let scheme = if self.is_https { Scheme::HTTPS } else { Scheme::HTTP };
+        self.with_scheme(if self.is_https { Scheme::HTTPS } else { Scheme::HTTP }, path)
+    }
+
+    /// The absolute URI of a path for the handshake of a WebSocket, which sends the path alone. The connection decides about TLS.
+    pub(crate) fn socket_uri(&self, path: &Uri) -> Result<Uri, http::Error> {
+        self.with_scheme(Scheme::try_from("ws")?, path)
+    }
+
+    fn with_scheme(&self, scheme: Scheme, path: &Uri) -> Result<Uri, http::Error> {
         let mut parts = http::uri::Parts::default();
         parts.scheme = Some(scheme);
         parts.authority = Some(self.authority.clone());

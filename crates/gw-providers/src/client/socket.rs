@@ -9,6 +9,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 /// A socket, encrypted or not.
+#[derive(Debug)]
 pub(crate) enum Socket {
     /// Cleartext.
     Plain(TcpStream),

@@ -61,6 +61,17 @@ impl Tls {
             .await?;
         Ok(TlsConnector::from(Arc::clone(config)))
     }
+
+    /// As [`Tls::connector`], for a connection that must speak HTTP/1.1.
+    ///
+    /// # Errors
+    /// As [`Tls::connector`].
+    pub(crate) async fn http1_connector(&self) -> Result<TlsConnector, TlsError> {
+        let connector = self.connector().await?;
+        let mut config = ClientConfig::clone(connector.config());
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(TlsConnector::from(Arc::new(config)))
+    }
 }
 
 fn load(extra_roots: Vec<CertificateDer<'static>>) -> Result<Arc<ClientConfig>, TlsError> {

@@ -47,7 +47,7 @@ pub(super) fn speech(request: &Value) -> DemoResponse {
 }
 
 /// Samples of 16 bits of a square wave, whose pitch follows from the text.
-fn tone(input: &str) -> Vec<u8> {
+pub(super) fn tone(input: &str) -> Vec<u8> {
     let mut crc = Crc::new();
     crc.update(input.as_bytes());
     let period = 16 + crc.sum() as usize % 48;

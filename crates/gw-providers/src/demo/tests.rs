@@ -332,7 +332,7 @@ async fn every_model_of_the_demo_catalogue_exists() {
             (&json!("demo"), &json!(0.0))
         );
         // A transcript is a form.
-        if !matches!(name, "silent" | "panic" | "transcribe") {
+        if !matches!(name, "silent" | "panic" | "transcribe" | "realtime") {
             let path = match name {
                 "embed" => "/embeddings",
                 "rerank" => "/rerank",

@@ -68,6 +68,8 @@ pub(crate) enum Endpoint {
     Root,
     /// The web console.
     Console,
+    /// The handshake of a realtime session.
+    Realtime,
     /// A URL of the configuration.
     Passthrough,
     /// A request of an operator.
@@ -116,6 +118,9 @@ pub(crate) enum Generation {
 
 /// The endpoint of an operation whose body needs no translation.
 pub(super) const fn plain(operation: PlainOperation) -> Endpoint {
+    if let PlainOperation::Realtime = operation {
+        return Endpoint::Realtime;
+    }
     match FormKind::of(operation) {
         Some(kind) => Endpoint::GenerateForm(kind),
         None => Endpoint::Generate(Generation::Answer(Operation::Plain(operation))),

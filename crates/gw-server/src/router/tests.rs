@@ -239,6 +239,7 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
             Endpoint::Generate(_) | Endpoint::GenerateForm(_) => {
                 assert!(needs_key && route.methods == POST, "{pattern}")
             }
+            Endpoint::Realtime => assert!(needs_key && route.methods == GET, "{pattern}"),
             Endpoint::Passthrough => assert!(needs_key && route.methods == ALL, "{pattern}"),
             Endpoint::Catalogue(_) | Endpoint::StoredResponse(_) | Endpoint::Me | Endpoint::Manage(_) => {
                 assert!(needs_key && route.methods.is_some(), "{pattern}")

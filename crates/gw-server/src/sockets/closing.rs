@@ -35,6 +35,12 @@ pub(super) enum Ending {
     TooLarge,
     /// There is no memory for the message.
     NoMemory,
+    /// The socket has been open for as long as one may be.
+    Expired,
+    /// The key is no longer one.
+    KeyRefused,
+    /// The upstream's connection broke off.
+    UpstreamGone,
 }
 
 impl Ending {
@@ -49,7 +55,8 @@ impl Ending {
         }
     }
 
-    fn frame(self) -> Option<CloseFrame> {
+    /// The frame that tells the client.
+    pub(super) fn frame(self) -> Option<CloseFrame> {
         let (code, reason) = match self {
             Self::Left => return None,
             Self::GoingAway => (CloseCode::Away, "the gateway is going away"),
@@ -59,6 +66,9 @@ impl Ending {
             Self::BadText => (CloseCode::Invalid, "a text is not UTF-8"),
             Self::TooLarge => (CloseCode::Size, "the message is too large"),
             Self::NoMemory => (CloseCode::Again, "no memory for the message"),
+            Self::Expired => (CloseCode::Away, "the session has reached its longest time"),
+            Self::KeyRefused => (CloseCode::Policy, "the API key is not valid any more"),
+            Self::UpstreamGone => (CloseCode::Error, "the connection to the upstream broke off"),
         };
         Some(CloseFrame { code, reason: reason.into() })
     }
@@ -69,8 +79,16 @@ pub(super) async fn close<T>(socket: &mut WebSocketStream<T>, ending: Ending)
 where
     T: AsyncRead + AsyncWrite + Unpin,
 {
+    close_with(socket, ending.frame()).await;
+}
+
+/// As [`close`], with this frame. None: the peer has closed, or is gone.
+pub(super) async fn close_with<T>(socket: &mut WebSocketStream<T>, frame: Option<CloseFrame>)
+where
+    T: AsyncRead + AsyncWrite + Unpin,
+{
     let closing = async {
-        if let Some(frame) = ending.frame() {
+        if let Some(frame) = frame {
             let _ = socket.close(Some(frame)).await;
         }
         // Reading also writes the answer to the client's close frame.

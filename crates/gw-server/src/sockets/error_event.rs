@@ -5,6 +5,7 @@ use gw_wire::dialects::responses::errors::error_body;
 use gw_wire::json::{ObjectWriter, View};
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, StatusCode};
+use uuid::Uuid;
 
 use crate::response::{REQUEST_ID, RULE, RULE_RESETS_AT, SHOULD_RETRY};
 
@@ -17,6 +18,27 @@ pub(super) fn of_error(error: &Error) -> String {
 /// The event of an answer that is an error.
 pub(super) fn of_answer(status: StatusCode, body: &[u8], headers: &HeaderMap) -> String {
     write(status.as_u16(), body, headers)
+}
+
+/// The event of an error of a realtime session, about the client's event of this id.
+pub(super) fn of_realtime(error: &Error, event_id: Option<&str>) -> String {
+    let (status, kind, _) = error.kind.row();
+    let mut out = Vec::with_capacity(error.message.len() + 200);
+    let mut event = ObjectWriter::begin_typed(&mut out, "error");
+    event.string("event_id", &format!("event_{}", Uuid::now_v7().simple()));
+    event.integer("status", status.into());
+    event.object("error", |inner| {
+        inner.string("type", kind);
+        inner.string("code", error.code());
+        inner.string("message", &error.message);
+        inner.raw("param", "null");
+        match event_id {
+            Some(id) => inner.string("event_id", id),
+            None => inner.raw("event_id", "null"),
+        }
+    });
+    event.finish();
+    String::from_utf8(out).unwrap_or_default()
 }
 
 /// `headers` has those of the answer that tell when to try again, and which rule refused the turn.

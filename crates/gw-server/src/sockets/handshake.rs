@@ -25,6 +25,15 @@ pub(super) struct Protocols {
     pub(super) key: Option<String>,
     /// The one that the gateway chooses.
     chosen: Option<HeaderValue>,
+    /// Those without a key.
+    offered: Vec<String>,
+}
+
+impl Protocols {
+    /// Whether the client offers this one.
+    pub(super) fn offers(&self, name: &str) -> bool {
+        self.offered.iter().any(|offered| offered == name)
+    }
 }
 
 /// Whether a request is the whole handshake of a WebSocket.
@@ -52,8 +61,10 @@ pub(super) fn protocols(headers: &HeaderMap) -> Protocols {
     for word in words(headers, &SEC_WEBSOCKET_PROTOCOL) {
         if let Some(key) = word.strip_prefix(KEY_PROTOCOL) {
             protocols.key.get_or_insert_with(|| key.to_owned());
-        } else if protocols.chosen.is_none() && !SILENT_PROTOCOLS.iter().any(|start| word.starts_with(start))
-        {
+            continue;
+        }
+        protocols.offered.push(word.to_owned());
+        if protocols.chosen.is_none() && !SILENT_PROTOCOLS.iter().any(|start| word.starts_with(start)) {
             protocols.chosen = HeaderValue::from_str(word).ok();
         }
     }

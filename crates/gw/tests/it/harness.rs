@@ -9,6 +9,8 @@
 pub(crate) mod forms;
 #[path = "harness/management.rs"]
 pub(crate) mod management;
+#[path = "harness/realtime.rs"]
+pub(crate) mod realtime;
 #[path = "harness/socket.rs"]
 pub(crate) mod socket;
 

@@ -21,6 +21,8 @@ mod native_hosts;
 mod native_learning;
 mod native_needs;
 mod native_policy;
+mod realtime;
+mod realtime_limits;
 mod reservations;
 mod responses;
 mod sdk_names;

@@ -36,7 +36,7 @@ impl EventStream {
                 self.go_live(call, stream);
                 None
             }
-            Ok((_, Answer::Full(_) | Answer::Vectors(_))) => {
+            Ok((_, Answer::Full(_) | Answer::Vectors(_) | Answer::Socket(_))) => {
                 Some(self.fail(Vec::new(), &no_stream(), Kind::UpstreamStreamError, None))
             }
             Err(error) => {

@@ -383,3 +383,19 @@ proptest! {
         decoder.eof(&mut |_| ());
     }
 }
+
+#[test]
+fn a_realtime_session_has_the_address_of_its_api() {
+    let path = |base: &str, options: &str, model: &str| {
+        let built = try_build(base, options).unwrap();
+        let call = built.surfaces.realtime.unwrap().encode(false, &target(model, "azure/voice"));
+        (call.path, call.headers.contains_key("openai-beta"))
+    };
+    let dated = "api_version = \"2024-10-01-preview\"\ndeployments = { voice = \"my voice\" }";
+    let classic = "/openai/realtime?api-version=2024-10-01-preview&deployment=my%20voice".to_owned();
+    assert_eq!(path(ENDPOINT, dated, "voice"), (classic, false));
+    assert_eq!(path(ENDPOINT, "", "voice").0, "/openai/v1/realtime?model=voice");
+    let preview = "/openai/v1/realtime?api-version=preview&model=voice";
+    assert_eq!(path(ENDPOINT, "api_version = \"preview\"", "voice").0, preview);
+    assert_eq!(path("https://res.openai.azure.com/openai/v1", "", "voice").0, "/realtime?model=voice");
+}

@@ -107,6 +107,7 @@ async fn the_interface_describes_itself() {
         "/v1/audio/transcriptions",
         "/v1/audio/translations",
         "/v1beta/models/{model_id}:generateContent",
+        "/v1/realtime",
         "/v1/models",
         "/v1/models/{model_id}",
         "/v1/models/compare",

@@ -264,11 +264,12 @@ async fn models_that_misbehave_on_purpose_are_listed_when_they_are_asked_for() {
             "demo/images",
             "demo/moderation",
             "demo/speech",
+            "demo/realtime",
             "demo/transcribe"
         ]
     );
     let all: Vec<String> = ids(&world.client, "?include=faults").await.into_iter().filter(is_demo).collect();
-    assert_eq!(all.len(), 23, "{all:?}");
+    assert_eq!(all.len(), 24, "{all:?}");
     assert_eq!(ids(&world.client, "?provider=demo&include=faults").await, all);
     // Every key can see the model and use it by its name.
     assert_eq!(world.client.get("/v1/models/demo/error-500").await.ok().json()["id"], "demo/error-500");

@@ -12,6 +12,9 @@ use tokio_tungstenite::tungstenite::http::{HeaderMap, HeaderName, HeaderValue, R
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
 
+/// The answer to a handshake that is refused.
+pub(crate) type Refusal = Box<Response<Option<Vec<u8>>>>;
+
 /// An open socket.
 #[derive(Debug)]
 pub(crate) struct SocketClient {
@@ -21,11 +24,17 @@ pub(crate) struct SocketClient {
 }
 
 /// Opens a socket at `/v1/responses`, or gives the answer that refuses it.
-pub(crate) async fn open(
+pub(crate) async fn open(addr: SocketAddr, headers: &[(&str, &str)]) -> Result<SocketClient, Refusal> {
+    open_at(addr, "/v1/responses", headers).await
+}
+
+/// Opens a socket at this path, or gives the answer that refuses it.
+pub(crate) async fn open_at(
     addr: SocketAddr,
+    path: &str,
     headers: &[(&str, &str)],
-) -> Result<SocketClient, Box<Response<Option<Vec<u8>>>>> {
-    let mut request = format!("ws://{addr}/v1/responses").into_client_request().expect("a request");
+) -> Result<SocketClient, Refusal> {
+    let mut request = format!("ws://{addr}{path}").into_client_request().expect("a request");
     for (name, value) in headers {
         let name = HeaderName::from_bytes(name.as_bytes()).expect("a header");
         request.headers_mut().append(name, HeaderValue::from_str(value).expect("a value"));

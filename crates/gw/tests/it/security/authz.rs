@@ -12,7 +12,7 @@ use crate::identity::roles;
 
 /// A URL of each route, and the status of each of its methods for a caller with the rights, in the order of the route's
 /// own list (without OPTIONS). The body is an empty object. A new route without a row fails the test.
-pub(super) const URLS: [(&str, &str, &[u16]); 77] = [
+pub(super) const URLS: [(&str, &str, &[u16]); 78] = [
     ("/v1/completions", "/v1/completions", &[400]),
     ("/v1/chat/completions", "/v1/chat/completions", &[400]),
     ("/v1/embeddings", "/v1/embeddings", &[400]),
@@ -36,6 +36,7 @@ pub(super) const URLS: [(&str, &str, &[u16]); 77] = [
     ("/v1/messages", "/v1/messages", &[400]),
     ("/v1/messages/count_tokens", "/v1/messages/count_tokens", &[400]),
     ("/v1/responses", "/v1/responses", &[426, 426, 400]),
+    ("/v1/realtime", "/v1/realtime?model=demo/realtime", &[426, 426]),
     ("/v1/responses/input_tokens", "/v1/responses/input_tokens", &[400]),
     ("/v1/responses/compact", "/v1/responses/compact", &[400]),
     ("/v1/responses/{id}", "/v1/responses/resp_none", &[404, 404, 404]),
@@ -95,7 +96,7 @@ pub(super) const URLS: [(&str, &str, &[u16]); 77] = [
 const METHODS: [&str; 8] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"];
 
 /// The URLs that cost money, which a viewer may not use.
-const GENERATION: [&str; 23] = [
+const GENERATION: [&str; 24] = [
     "/v1/chat/completions",
     "/v1/completions",
     "/v1/embeddings",
@@ -116,6 +117,7 @@ const GENERATION: [&str; 23] = [
     "/v1/messages",
     "/v1/messages/count_tokens",
     "/v1/responses",
+    "/v1/realtime",
     "/v1/responses/input_tokens",
     "/v1/responses/compact",
     "passthrough",
@@ -144,7 +146,8 @@ fn expected(
     if method == "OPTIONS" {
         return (204, None);
     }
-    if route.pattern == "/v1/responses" && matches!(method, "GET" | "HEAD") {
+    let has_socket = ["/v1/responses", "/v1/realtime"].contains(&route.pattern);
+    if has_socket && matches!(method, "GET" | "HEAD") {
         return (426, Some("upgrade_required"));
     }
     if route.guard != Guard::Open && role.is_none() {

@@ -1,0 +1,71 @@
+//! The facts of a realtime session that all its responses share.
+
+use std::sync::Arc;
+
+use gw_limits::AdmissionPermit;
+
+use crate::catalog::Model;
+use crate::plan::candidate::Candidate;
+use crate::plan::snapshot::Snapshot;
+
+/// An open session.
+#[derive(Debug)]
+pub struct RealtimeSession {
+    candidate: Candidate,
+    requested: String,
+    /// The place of the session among the requests that rules have in flight.
+    _permit: AdmissionPermit,
+}
+
+impl RealtimeSession {
+    pub(super) fn new(candidate: Candidate, requested: String, permit: AdmissionPermit) -> Self {
+        Self { candidate, requested, _permit: permit }
+    }
+
+    /// The model as the client named it.
+    #[must_use]
+    pub fn requested_model(&self) -> &str {
+        &self.requested
+    }
+
+    /// The catalogue id of the model.
+    #[must_use]
+    pub fn model(&self) -> &str {
+        &self.candidate.model.id
+    }
+
+    /// The name of the model at the upstream.
+    #[must_use]
+    pub fn upstream_model(&self) -> &str {
+        &self.candidate.model.upstream_model
+    }
+
+    /// Whether clients may name tools of the provider, stored prompts and other things of its account.
+    #[must_use]
+    pub fn takes_references(&self) -> bool {
+        self.candidate.provider.takes_references()
+    }
+
+    /// Whether the provider is sent this kind of tool.
+    #[must_use]
+    pub fn takes_tool(&self, kind: &str) -> bool {
+        kind == "function" || self.candidate.provider.takes_member(kind)
+    }
+
+    /// The candidate with the prices that are in force now.
+    pub(super) fn candidate(&self, snapshot: &Snapshot) -> Candidate {
+        let mut candidate = self.candidate.clone();
+        if let Some(model) = snapshot.catalog.get(&candidate.model.id) {
+            candidate.model = Arc::clone(model);
+        }
+        candidate
+    }
+
+    /// The candidate for a transcript by the model of this name at the upstream; None: the catalogue does not have it.
+    pub(super) fn transcriber(&self, snapshot: &Snapshot, name: &str) -> Option<Candidate> {
+        let provider = &self.candidate.model.provider;
+        let is_named = |model: &&Arc<Model>| *model.provider == **provider && *model.upstream_model == *name;
+        let model = snapshot.catalog.models().iter().find(is_named)?;
+        Some(Candidate { model: Arc::clone(model), ..self.candidate.clone() })
+    }
+}
