@@ -245,6 +245,7 @@ impl LedgerLine {
         self.entry.units = usage.units;
         self.entry.cost = billed.cost.femtos();
         self.entry.unpriced = billed.known_cost().is_none();
+        self.entry.provider_cost = billed.stated_cost.map(Money::femtos);
     }
 
     /// Notes the cost that the cache saved; None = the answer was made at an unknown price.

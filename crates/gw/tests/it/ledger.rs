@@ -12,6 +12,7 @@ mod log_size;
 mod owners_of_costs;
 mod payloads;
 mod priced_work_by_ending;
+mod provider_cost;
 mod scripted_work;
 mod unit_prices;
 mod unpriced;
