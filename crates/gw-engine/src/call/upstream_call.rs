@@ -395,7 +395,8 @@ impl UpstreamCalls {
     /// The model of the first call that uses something without a price.
     pub(crate) fn first_unpriced(&self) -> Option<Arc<Model>> {
         let mut records = self.records.lock();
-        let is_unpriced = |call: &mut UpstreamCall| call.billed().is_some_and(|billed| billed.known_cost().is_none());
+        let is_unpriced =
+            |call: &mut UpstreamCall| call.billed().is_some_and(|billed| billed.known_cost().is_none());
         records.calls.iter_mut().find_map(|call| is_unpriced(call).then(|| Arc::clone(&call.model)))
     }
 
