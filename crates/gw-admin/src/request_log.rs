@@ -76,6 +76,8 @@ struct RequestObject<'a> {
     /// Only if a price is unknown.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unpriced: bool,
+    /// The cost that the answers of upstreams stated; null if none stated one.
+    provider_cost_usd: Option<Usd>,
     /// Null if the answer in the cache was made at an unknown price.
     saved_usd: Option<Usd>,
     ttft_ms: Option<u64>,
@@ -199,6 +201,7 @@ impl<'a> RequestObject<'a> {
             estimated: entry.estimated,
             cost_usd: entry.known_cost().map(Usd),
             unpriced: entry.unpriced,
+            provider_cost_usd: entry.provider_cost.map(Usd),
             saved_usd: entry.known_saved().map(Usd),
             ttft_ms: entry.ttft_ms,
             latency_ms: entry.latency_ms,

@@ -1,7 +1,7 @@
 //! The events that an alert names in `on`.
 
 /// The events without a threshold, in the order of the documentation.
-pub const EVENTS: [&str; 9] = [
+pub const EVENTS: [&str; 10] = [
     PROVIDER_DOWN,
     KEY_DEAD,
     PRICE_UNKNOWN,
@@ -11,6 +11,7 @@ pub const EVENTS: [&str; 9] = [
     CATALOGUE_OLD,
     COST_RISE,
     ERROR_RISE,
+    RECONCILE,
 ];
 /// No model of a provider answers.
 pub(crate) const PROVIDER_DOWN: &str = "provider_down";
@@ -30,6 +31,8 @@ pub(crate) const CATALOGUE_OLD: &str = "catalogue_old";
 pub(crate) const COST_RISE: &str = "cost_rise";
 /// A day had more failures than the same day of the week before.
 pub(crate) const ERROR_RISE: &str = "error_rise";
+/// The nightly comparison with a provider's bill found a difference above its threshold.
+pub const RECONCILE: &str = "reconcile";
 /// The event of a test.
 pub(crate) const TEST: &str = "test";
 

@@ -26,6 +26,7 @@ mod identity;
 mod keys;
 mod models;
 mod passthrough;
+mod presets;
 mod providers;
 mod reconcile;
 mod store;

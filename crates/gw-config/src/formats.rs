@@ -219,7 +219,7 @@ fn alert_event(text: &str) -> CheckResult {
     need(
         gw_alerts::trigger::is_event(text),
         "is not an event; write a part of a budget such as budget:0.8, or one of provider_down, key_dead, price_unknown, \
-         ledger_lag, session_stopped, certificate_expiring, catalogue_old, cost_rise and error_rise",
+         ledger_lag, session_stopped, certificate_expiring, catalogue_old, cost_rise, error_rise and reconcile",
     )
 }
 

@@ -14,6 +14,7 @@ use gw_providers::settings::{ProviderSettings, Timeouts};
 use gw_server::settings::ServerSettings;
 use gw_store::{StoredKey, Team};
 use gw_telemetry::OtlpSettings;
+use gw_wire::money::Price;
 use secrecy::SecretString;
 
 use super::fingerprint::Fingerprints;
@@ -80,7 +81,7 @@ pub struct Config {
 }
 
 /// `[[reconcile]]`: the access to a provider's reports of usage and costs.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct ReconcileSettings {
     /// The name of the provider.
     pub provider: String,
@@ -88,6 +89,22 @@ pub struct ReconcileSettings {
     pub admin_key: SecretString,
     /// The address of the reports. None: the provider's own.
     pub base_url: Option<String>,
+    /// Whether the gateway itself compares a day each day.
+    pub nightly: bool,
+    /// The part of the provider's total, in per cent, above which a difference is told.
+    pub threshold_percent: Price,
+}
+
+impl Default for ReconcileSettings {
+    fn default() -> Self {
+        Self {
+            provider: String::new(),
+            admin_key: SecretString::default(),
+            base_url: None,
+            nightly: false,
+            threshold_percent: Price::from_nanos(1_000_000_000),
+        }
+    }
 }
 
 /// `[identity]`.

@@ -3,6 +3,7 @@
 mod attributed;
 mod exact_cost;
 mod gen_ai;
+mod prompt_caches;
 mod registration;
 
 use std::sync::{Arc, OnceLock};
@@ -11,6 +12,7 @@ use std::time::Duration;
 use gw_providers::provider::Provider;
 use gw_wire::attribution::Attribution;
 use gw_wire::money::Money;
+use gw_wire::prompt_cache::PromptCacheUse;
 use gw_wire::trace_context::TraceId;
 use gw_wire::usage::Usage;
 use parking_lot::RwLock;
@@ -23,6 +25,7 @@ use prometheus_client::registry::{Registry, Unit};
 use self::attributed::AttributedCost;
 use self::exact_cost::{CostUsd, ExactCost};
 use self::gen_ai::{GenAiMetrics, MeasuredModel, ModelHandles};
+use self::prompt_caches::PromptCacheMetrics;
 use crate::catalog::Model;
 use crate::names_map::NamesMap;
 use crate::occurrences::{Occurrence, Occurrences};
@@ -84,6 +87,7 @@ pub struct Metrics {
     attempts: Family<AttemptLabels, Counter>,
     tokens: Family<TokenLabels, Counter>,
     cost: Family<ModelLabels, Cost>,
+    prompt_caches: PromptCacheMetrics,
     price_unknown: Family<ModelLabels, Counter>,
     unpriced_requests: Family<ModelLabels, Counter>,
     first_token: Family<ModelLabels, Histogram, fn() -> Histogram>,
@@ -184,6 +188,7 @@ impl Metrics {
                 "gateway_cost_usd",
                 "Cost in USD of all upstream calls that a provider bills. Of a cost with an unknown part it has the known part",
             ),
+            prompt_caches: PromptCacheMetrics::new(registry),
             price_unknown: registered(
                 registry,
                 "gateway_price_unknown",
@@ -272,6 +277,11 @@ impl Metrics {
             let labels = ModelLabels { provider: model.provider.clone(), model: model.model.clone() };
             self.price_unknown.get_or_create(&labels).inc();
         }
+    }
+
+    /// Counts the use of a provider's prompt cache by one request.
+    pub(crate) fn prompt_cache(&self, provider: &str, model: &str, used: &PromptCacheUse) {
+        self.prompt_caches.count(provider, model, used);
     }
 
     /// Counts a request whose cost is not known, because a price of this model is unknown.

@@ -77,6 +77,27 @@ pub(crate) struct OwnDay {
     pub tools: Money,
     /// The cost of calls without tokens: those that failed, or were left for a fallback.
     pub unserved: Money,
+    /// The costs that answers stated.
+    pub stated: StatedSum,
+}
+
+/// The costs that a provider stated in its answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StatedSum {
+    /// The requests whose answers stated one.
+    pub requests: u64,
+    /// Their sum.
+    pub cost: Money,
+    /// The ledger's cost of the same requests.
+    pub own: Money,
+}
+
+impl StatedSum {
+    pub(crate) fn add(&mut self, more: &Self) {
+        self.requests = self.requests.saturating_add(more.requests);
+        self.cost += more.cost;
+        self.own += more.own;
+    }
 }
 
 /// Everything that is known of a day and a model.
@@ -162,7 +183,8 @@ impl ComparedDay<'_> {
             let (left, is_price) = (causes.left, self.rates.is_none() || self.own.unpriced > 0);
             let kind = if is_price { CauseKind::Price } else { CauseKind::Unexplained };
             return causes.add(kind, left, || {
-                if is_price { NO_PRICE } else { "the tokens of one side are not known" }.to_owned()
+                let detail = if is_price { NO_PRICE } else { "the tokens of one side are not known" };
+                self.with_stated(detail.to_owned())
             });
         };
         let billed = if bill.is_cache_unknown { with_cache_of(billed, &own) } else { billed };
@@ -187,13 +209,25 @@ impl ComparedDay<'_> {
         } else if bill.tier_cost.is_none() && bill.tier_tokens.total() > 0 {
             (CauseKind::Tier, tiers(bill))
         } else if self.own.unpriced > 0 {
-            (CauseKind::Price, NO_PRICE.to_owned())
+            (CauseKind::Price, self.with_stated(NO_PRICE.to_owned()))
         } else {
             let side = if left > Money::ZERO { "more" } else { "less" };
             let amount = Money::from_femtos(left.femtos().abs());
-            (CauseKind::Price, format!("{} tokens cost {amount} USD {side} there than here", billed.total()))
+            let detail = format!("{} tokens cost {amount} USD {side} there than here", billed.total());
+            (CauseKind::Price, self.with_stated(detail))
         };
         causes.add(kind, left, || detail);
+    }
+
+    /// Adds the costs that the provider's answers stated, which tell a wrong price here from another bill there.
+    fn with_stated(&self, detail: String) -> String {
+        let StatedSum { requests, cost, own } = self.own.stated;
+        if requests == 0 {
+            return detail;
+        }
+        format!(
+            "{detail}; the answers of {requests} requests stated {cost} USD, the ledger has {own} USD for them"
+        )
     }
 }
 

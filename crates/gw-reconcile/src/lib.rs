@@ -1,12 +1,13 @@
 //! `model-gateway reconcile`: compares the ledger with a provider's own reports of usage and costs.
 //!
 //! [`reconcile`] reads the provider's reports (`reports`), sums the ledger's rows (`own`), and explains each difference of a day and a
-//! model (`causes`). No model is called.
+//! model (`causes`). No model is called. [`NightlyTargets`] does so each day inside the gateway.
 
 mod args;
 mod bill;
 mod causes;
 mod fetch;
+mod nightly;
 mod own;
 mod rates;
 mod reconciliation;
@@ -20,11 +21,13 @@ use gw_command::table::clean;
 use gw_config::setup::Setup;
 use gw_config::{Config, ReconcileSettings};
 use gw_engine::catalog::Catalog;
+use gw_providers::settings::ProviderSettings;
 use gw_store::Store;
 use gw_wire::money::Money;
 
 pub use self::args::{DayRange, OutputFormat, ReconcileArgs};
 use self::bill::{Bill, BilledDay};
+pub use self::nightly::{NightlyResult, NightlyTargets};
 use self::own::OwnBill;
 pub use self::reconciliation::Reconciliation;
 use self::reconciliation::{DayRow, ModelNames};
@@ -43,13 +46,23 @@ pub async fn reconcile(
     let range = args.range()?;
     let provider = setup.config.providers.iter().find(|provider| provider.name == settings.provider);
     let provider = provider.ok_or_else(|| unknown(&settings.provider))?;
+    let catalog = setup.catalog(false).map_err(|problems| CommandError::problems(&problems))?;
+    compare_days(&catalog, store, (provider, settings), range).await
+}
+
+/// Reads the reports of these days, and compares them with the ledger.
+async fn compare_days(
+    catalog: &Catalog,
+    store: &Store,
+    (provider, settings): (&ProviderSettings, &ReconcileSettings),
+    range: DayRange,
+) -> Result<Reconciliation, CommandError> {
     let api = ReportApi::of(provider).ok_or_else(|| {
         let message = "has no reports that the gateway can read; OpenAI, Anthropic and OpenRouter have";
         CommandError::Usage(format!("provider '{}' {message}", clean(&settings.provider)))
     })?;
-    let catalog = setup.catalog(false).map_err(|problems| CommandError::problems(&problems))?;
     let bill = api.read(provider, settings, range).await.map_err(CommandError::runtime)?;
-    compare(&catalog, store, &settings.provider, range, bill).await
+    compare(catalog, store, &settings.provider, range, bill).await
 }
 
 fn settings<'c>(config: &'c Config, provider: &str) -> Result<&'c ReconcileSettings, CommandError> {

@@ -10,7 +10,7 @@ use gw_wire::usage::Usage;
 
 use super::args::{DAY_SECONDS, DayRange};
 use super::bill::{BilledDay, BilledTokens};
-use super::causes::{ComparedDay, MAX_SHIFT_HOURS, OwnDay, shift_of_days};
+use super::causes::{ComparedDay, MAX_SHIFT_HOURS, OwnDay, StatedSum, shift_of_days};
 use super::rates::TokenRates;
 use super::reconciliation::{DayRow, ModelNames};
 
@@ -166,6 +166,7 @@ impl OwnBill {
                 let has_hits = sums(*day).is_some_and(|sums| sums.has_hits);
                 // Rows that are purged leave their sums.
                 let own = &mut compared.own;
+                own.stated = logged.stated;
                 if own.requests > 0 && logged.requests >= own.requests {
                     own.tokens = Some(logged.tokens);
                     (own.has_lifetimes, own.tools) = (true, logged.tools);
@@ -198,6 +199,7 @@ struct LoggedTokens {
     served: Money,
     /// The part of it beyond that of tokens.
     tools: Money,
+    stated: StatedSum,
 }
 
 /// The tokens of a model's rows in the log, by hour since 1970.
@@ -253,6 +255,10 @@ impl TokenLog {
         let hour = self.0.entry(entry.at.div_euclid(HOUR_MS)).or_default();
         hour.requests += 1;
         hour.served += served;
+        if let Some(stated) = entry.provider_cost {
+            let own = Money::from_femtos(entry.cost);
+            hour.stated.add(&StatedSum { requests: 1, cost: Money::from_femtos(stated), own });
+        }
         hour.tools += of_tokens.map(|cost| (served - cost).max(Money::ZERO)).unwrap_or_default();
         hour.tokens.add(&BilledTokens {
             uncached: tokens.prompt.saturating_sub(tokens.cached.saturating_add(tokens.cache_write)),
@@ -273,6 +279,7 @@ impl TokenLog {
             sum.requests += hour.requests;
             sum.served += hour.served;
             sum.tools += hour.tools;
+            sum.stated.add(&hour.stated);
             sum.tokens.add(&hour.tokens);
         }
         sum

@@ -163,6 +163,9 @@ pub struct Entry {
     pub cost: i128,
     /// Whether a price that the cost needs is unknown.
     pub unpriced: bool,
+    /// The sum of the costs that the answers of upstreams stated, in femto-USD; None: none stated one.
+    #[serde(skip)]
+    pub provider_cost: Option<i128>,
     /// The cost that the cache saved, in femto-USD.
     pub saved: i128,
     /// Whether the saved cost is unknown, because the answer in the cache was made at an unknown price.

@@ -16,6 +16,7 @@ pub mod limits;
 pub mod payloads;
 mod postgres;
 mod private;
+pub mod reconciliations;
 mod secrets;
 pub mod sessions;
 pub mod sign_in_links;

@@ -1,9 +1,11 @@
 //! Normalised token usage: `prompt` includes cached and cache-write tokens, `completion` includes reasoning.
 
 mod image_form;
+mod stated_cost;
 mod units;
 
 pub use image_form::{ImageForm, ImageQuality, ImageSize};
+pub use stated_cost::StatedCost;
 pub use units::{Unit, UnitCount, Units};
 
 use crate::hosted_tools::HostedCalls;
@@ -47,6 +49,8 @@ pub struct Usage {
     pub estimated: bool,
     /// Units other than tokens.
     pub units: Units,
+    /// The cost that the upstream states, if it states one.
+    pub stated_cost: Option<StatedCost>,
 }
 
 /// Values of `service_tier` that mean the usual price: the usual tier, or the tier of the operator's account.
@@ -154,6 +158,7 @@ impl Usage {
             has_unpriced: self.has_unpriced || other.has_unpriced,
             estimated: self.estimated || other.estimated,
             units: self.units.plus(other.units),
+            stated_cost: StatedCost::plus(self.stated_cost, other.stated_cost),
         }
     }
 

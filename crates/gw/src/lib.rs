@@ -32,6 +32,7 @@ pub mod memory_limit;
 pub mod model_discovery;
 pub mod model_update;
 pub mod models;
+pub mod nightly_reconcile;
 pub mod payloads;
 pub mod provider_metrics;
 pub mod readiness;

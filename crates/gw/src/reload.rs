@@ -23,6 +23,7 @@ use gw_engine::engine::{Configured, Deployed};
 use gw_providers::provider::Provider;
 use gw_providers::seal::Sealer;
 use gw_providers::settings::{ProviderSettings, Timeouts};
+use gw_reconcile::NightlyTargets;
 use gw_server::{LiveTls, LoadedTls};
 use parking_lot::RwLock;
 use prometheus_client::registry::Registry;
@@ -31,6 +32,7 @@ use tokio::sync::Mutex;
 use self::discovery::DiscoveryTasks;
 use self::metrics::ReloadMetrics;
 pub use self::watch::keep_up_to_date;
+use crate::nightly_reconcile::NightlyReconcile;
 use crate::response_cache::{self, CurrentCache};
 use gw_wire::calendar::unix_millis;
 
@@ -74,6 +76,8 @@ pub struct Live {
     pub response_cache: CurrentCache,
     /// The alerts.
     pub alerts: Alerts,
+    /// The nightly comparison with providers' bills.
+    pub nightly: NightlyReconcile,
     /// Seals the reasoning of new providers.
     pub sealer: Sealer,
     /// The configuration that was made over the API.
@@ -234,7 +238,7 @@ impl Reloader {
 
     /// Applies a configuration without problems of its own.
     async fn apply(&self, next: Next, applied: &mut Applied) -> Result<ReloadReport, Vec<String>> {
-        let Live { engine, management, response_cache, alerts, sealer, stored: _ } = &self.live;
+        let Live { engine, management, response_cache, alerts, nightly, sealer, stored: _ } = &self.live;
         let renewed = self.renewed(&next).cloned();
         let Next { setup, certificates } = next;
         let keeps_tls = certificates.is_some();
@@ -248,11 +252,13 @@ impl Reloader {
         }
         let cache = response_cache::build(config, response_cache.load_full()).await;
         let next_alerts = PreparedAlerts::new(&config.alerts).map_err(|error| vec![error.to_string()])?;
+        let next_nightly = NightlyTargets::of(&setup)?;
         let has_new_catalogue = engine.configured().documents != setup.documents;
         let next =
             Configured { settings: config.engine.clone(), deployed, documents: setup.documents.clone() };
         engine.reconfigure(next, cache.clone())?;
         alerts.replace(next_alerts);
+        nightly.replace(next_nightly);
         if let (Some(live), Some(loaded)) = (renewed, certificates) {
             live.replace(loaded);
             tracing::info!("new connections use the changed certificates");

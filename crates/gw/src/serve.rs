@@ -36,6 +36,7 @@ use crate::diagnostics::GatewayDiagnostics;
 use crate::ledger::{self, Ledger};
 use crate::listeners::{self, PassedSockets, SocketOrigin, Sockets};
 use crate::log_writer::{self, LogWriter};
+use crate::nightly_reconcile::NightlyReconcile;
 use crate::payloads::{self, PayloadTasks};
 use crate::reload::{self, Live, Reloader, Trigger};
 use crate::response_cache::CurrentCache;
@@ -260,11 +261,14 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let alerts = alerts::start(&setup.config, &store, &engine, &journal, &mut registry)?;
     let management = management::start(&store, &engine, journal, &configured).await?;
     management.set_alerts(Arc::new(alerts.clone()));
+    let nightly = NightlyReconcile::start(&setup, &store, &alerts, &mut registry);
+    let nightly = nightly.map_err(|problems| CommandError::problems(&problems))?;
     let live = Live {
         engine: Arc::clone(&engine),
         management: Arc::clone(&management),
         response_cache,
         alerts,
+        nightly,
         sealer: sealer.clone(),
         stored: Arc::clone(&configured),
     };

@@ -12,6 +12,7 @@ use super::super::problems::ProblemReport;
 use super::super::settings::AgentSettings;
 use super::super::tables::{CONDITIONAL_TARGETS, TARGET_NAMES};
 use super::super::tree::{Checked, Node, Table};
+use super::presets;
 use super::providers::is_known;
 
 /// Reads every entry. `providers` are the names of the configured providers.
@@ -76,7 +77,7 @@ pub(super) fn aliases(root: &Table, agents: &AgentSettings, report: &mut Problem
         settings.conditional = (CONDITIONAL_TARGETS.read)(&node.value).unwrap_or_default();
         if !settings.is_plain() {
             settings.version = version_of(table);
-            check_parameters(table, report);
+            presets::check_parameters(table, report);
         }
         check_targets(&name, node, &mut settings, report);
         if name.starts_with(PRESET_PREFIX) {
@@ -156,46 +157,6 @@ fn check_nesting(root: &Table, aliases: &Aliases, report: &mut ProblemReport) {
                 let hint = Some("write the targets of that alias".to_owned());
                 report.fault_with_hint(&node.at, &node.path, FAULT, hint);
             }
-        }
-    }
-}
-
-/// The members of a request that no preset may set or take out: they choose the model, the question and the form of the answer.
-const NOT_PARAMETERS: [&str; 13] = [
-    "model",
-    "messages",
-    "stream",
-    "routing",
-    "preset",
-    "models",
-    "fallbacks",
-    "fallback_model",
-    "input",
-    "prompt",
-    "contents",
-    "instructions",
-    "system",
-];
-
-/// Whether a name is one of these in any spelling: Google's API reads names in several.
-fn is_no_parameter(name: &str) -> bool {
-    let plain = |name: &str| name.replace('_', "").to_ascii_lowercase();
-    NOT_PARAMETERS.iter().any(|known| plain(known) == plain(name))
-}
-
-/// Checks the names of a preset's parameters.
-fn check_parameters(table: &Table, report: &mut ProblemReport) {
-    const FAULT: &str = "is not a parameter that a preset may change";
-    for list in ["defaults", "overrides"] {
-        for (name, node) in table.map(list) {
-            if is_no_parameter(name) {
-                report.fault(&node.at, &node.path, FAULT);
-            }
-        }
-    }
-    if let Some(Checked::List(nodes)) = table.node("strip").map(|node| &node.value) {
-        for node in nodes.iter().filter(|node| node.value.text().is_some_and(is_no_parameter)) {
-            report.fault(&node.at, &node.path, FAULT);
         }
     }
 }

@@ -78,6 +78,7 @@ impl StoredConfiguration {
                     value
                 };
                 let value = own_members(file, section, name, value)?;
+                input::refuse_null_parameters(section, &value)?;
                 let mut sealed = Vec::new();
                 for (id, secret) in secrets {
                     let text = self.sealer.seal(&id, &secret).map_err(|error| {

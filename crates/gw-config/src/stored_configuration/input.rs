@@ -120,6 +120,24 @@ pub(super) fn refuse_moved_secrets(section: &str, before: &Value, after: &Value)
     Err(invalid("invalid_value", message))
 }
 
+/// Refuses null as the value of a preset's parameter: a file has no null, so it would have no effect.
+///
+/// # Errors
+/// A parameter is null.
+pub(super) fn refuse_null_parameters(section: &str, value: &Map<String, Value>) -> Result<(), Error> {
+    for list in ["defaults", "overrides"] {
+        let Some(Value::Object(parameters)) = value.get(list).filter(|_| section == "aliases") else {
+            continue;
+        };
+        if let Some((name, _)) = parameters.iter().find(|(_, value)| value.is_null()) {
+            let message =
+                format!("Invalid '{list}.{name}': null is no value. 'strip' takes a parameter out.");
+            return Err(invalid("invalid_value", message));
+        }
+    }
+    Ok(())
+}
+
 /// Applies a merge patch (RFC 7396).
 pub(super) fn merge_patch(target: &mut Map<String, Value>, patch: Map<String, Value>) {
     for (name, value) in patch {

@@ -21,7 +21,7 @@ pub(super) static ALERT: Section = Section {
             Kind::List { of: &Kind::Text(&ALERT_EVENT), min: 1 },
             field!(AlertSettings, on, Form::TEXTS),
             "The events: `budget:0.8` and other parts of a budget, `provider_down`, `key_dead`, `price_unknown`, `ledger_lag`, \
-             `session_stopped`, `certificate_expiring`, `catalogue_old`, `cost_rise`, `error_rise`.",
+             `session_stopped`, `certificate_expiring`, `catalogue_old`, `cost_rise`, `error_rise`, `reconcile`.",
         ),
         setting_or(
             "url",

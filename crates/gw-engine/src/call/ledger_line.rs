@@ -128,9 +128,10 @@ impl LedgerLine {
         self.entry.prompt_cache = Some(used);
     }
 
-    /// Whether the use of the prompt cache is noted.
-    pub(crate) fn has_prompt_cache(&self) -> bool {
-        self.entry.prompt_cache.is_some()
+    /// The use of the prompt cache, if it is noted, with the provider and the model.
+    pub(crate) fn prompt_cache(&self) -> Option<(&str, &str, &PromptCacheUse)> {
+        let Entry { provider, model, prompt_cache, .. } = &*self.entry;
+        prompt_cache.as_deref().map(|used| (provider.as_str(), model.as_str(), used))
     }
 
     /// Notes that an attempt begins. The first attempt puts the line into the journal with the cost of its prompts,
@@ -245,6 +246,7 @@ impl LedgerLine {
         self.entry.units = usage.units;
         self.entry.cost = billed.cost.femtos();
         self.entry.unpriced = billed.known_cost().is_none();
+        self.entry.provider_cost = billed.stated_cost.map(Money::femtos);
     }
 
     /// Notes the cost that the cache saved; None = the answer was made at an unknown price.

@@ -14,12 +14,12 @@ use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 use parking_lot::Mutex;
 
+pub(crate) use crate::call::billed_usage::BilledUsage;
 pub(crate) use crate::call::cache_account::CacheAccount;
 use crate::catalog::Model;
 use crate::clock;
 use crate::plan::call_size::CallSize;
 use crate::plan::candidate::Candidate;
-use crate::request::context::CallRecord;
 use crate::request::trace::{AnswerTrace, AttemptTrace};
 
 /// One attempt of a request: a candidate that is asked for the answer. A divided request makes several upstream calls in one attempt.
@@ -68,55 +68,6 @@ impl AttemptOutcome {
 /// Identifies one upstream call of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UpstreamCallId(usize);
-
-/// The usage of some upstream calls, and its price.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct BilledUsage {
-    pub(crate) usage: Usage,
-    /// The sum over the calls, each in its own price tier. Of a call with an unknown price it has the known part.
-    pub(crate) cost: Money,
-    /// The calls that use something without a price.
-    unpriced: u32,
-}
-
-impl BilledUsage {
-    /// The cost; None if a call has no price.
-    pub(crate) fn known_cost(&self) -> Option<Money> {
-        (self.unpriced == 0).then_some(self.cost)
-    }
-
-    /// The known part of the cost, and whether it is the whole cost.
-    pub(crate) fn known_part(&self) -> (Money, bool) {
-        (self.cost, self.unpriced == 0)
-    }
-
-    /// The cost, beside the usage that it is shown with.
-    pub(crate) fn with_usage(self, usage: Usage) -> Self {
-        Self { usage, ..self }
-    }
-
-    /// Notes the cost in the access log's record.
-    pub(crate) fn note_cost(&self, record: &mut CallRecord) {
-        (record.cost, record.unpriced) = (self.cost, self.unpriced > 0);
-    }
-
-    /// The usage of one call of a model.
-    fn of_call(model: &Model, usage: Usage) -> Self {
-        let charge = model.charge(&usage);
-        Self { usage, cost: charge.known, unpriced: u32::from(!charge.is_complete) }
-    }
-
-    fn add(&mut self, other: &Self) {
-        self.usage = self.usage.plus(&other.usage);
-        self.cost += other.cost;
-        self.unpriced += other.unpriced;
-    }
-
-    /// Adds the usage of one call of a model.
-    pub(crate) fn add_usage(&mut self, model: &Model, usage: &Usage) {
-        self.add(&Self::of_call(model, *usage));
-    }
-}
 
 /// One upstream call.
 #[derive(Debug)]
@@ -444,7 +395,8 @@ impl UpstreamCalls {
     /// The model of the first call that uses something without a price.
     pub(crate) fn first_unpriced(&self) -> Option<Arc<Model>> {
         let mut records = self.records.lock();
-        let is_unpriced = |call: &mut UpstreamCall| call.billed().is_some_and(|billed| billed.unpriced > 0);
+        let is_unpriced =
+            |call: &mut UpstreamCall| call.billed().is_some_and(|billed| billed.known_cost().is_none());
         records.calls.iter_mut().find_map(|call| is_unpriced(call).then(|| Arc::clone(&call.model)))
     }
 

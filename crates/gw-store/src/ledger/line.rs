@@ -212,7 +212,7 @@ fn bound(entry: &mut Entry) {
     if let Some(decision) = &mut entry.decision {
         decision.bound();
     }
-    for amount in [&mut entry.cost, &mut entry.saved] {
+    for amount in [&mut entry.cost, &mut entry.saved].into_iter().chain(&mut entry.provider_cost) {
         *amount = (*amount).clamp(-MAX_COST_FEMTOS, MAX_COST_FEMTOS);
     }
 }
@@ -257,7 +257,8 @@ fn ending(out: &mut LineText, entry: &Entry) {
     let Tokens { cached, cache_write, reasoning, .. } = entry.tokens;
     let flags = flags(entry);
     let attribution = entry.attribution.as_deref();
-    let has_attribution = attribution.is_some() || entry.prompt_cache.is_some();
+    let has_prompt_cache = entry.prompt_cache.is_some() || entry.provider_cost.is_some();
+    let has_attribution = attribution.is_some() || has_prompt_cache;
     let has_units = has_attribution || !entry.units.is_none();
     let has_decision = entry.decision.is_some() || has_units;
     let has_hour_writes = entry.cache_write_1h != 0 || has_decision;
@@ -299,8 +300,13 @@ fn ending(out: &mut LineText, entry: &Entry) {
         None if has_attribution => out.next_text_or_null(None),
         None => {}
     }
-    if let Some(used) = &entry.prompt_cache {
-        prompt_caches::write(out, used);
+    match &entry.prompt_cache {
+        Some(used) => prompt_caches::write(out, used),
+        None if has_prompt_cache => out.next_text_or_null(None),
+        None => {}
+    }
+    if let Some(stated) = entry.provider_cost {
+        out.next_amount(stated);
     }
 }
 

@@ -98,7 +98,7 @@ static KNOWN: [&[&str]; 23] = [
 ];
 
 /// Every member that has a meaning on any endpoint.
-pub(super) fn known_names() -> impl Iterator<Item = &'static str> {
+pub fn known_names() -> impl Iterator<Item = &'static str> {
     KNOWN.iter().flat_map(|names| names.iter().copied())
 }
 

@@ -312,6 +312,24 @@ async fn a_report_whose_days_begin_at_another_hour_is_found() {
 }
 
 #[tokio::test]
+async fn a_price_that_differs_names_the_costs_that_answers_stated() {
+    let upstream = FakeUpstream::start().await;
+    let day = json!({ "date": "2026-11-20", "model": "m", "usage": 5, "requests": 2,
+                      "prompt_tokens": 2_000_000, "completion_tokens": 1_000_000 });
+    upstream.respond_with(move |_| Answer::json(200, &json!({ "data": [day] })));
+    let config = config("openrouter", "openai", &upstream.base_url());
+    let stated = Entry { provider_cost: Some(2_500_000_000_000_000), ..row(0, "openrouter", "m", 3) };
+    let output =
+        reconcile(&config, &[stated, row(1, "openrouter", "m", 4)], &args_of("openrouter", &[])).await;
+    let report = report(&output);
+    let cause = &report["days"][0]["causes"][0];
+    assert_eq!((&cause["cause"], &cause["usd"]), (&json!("price"), &json!(1)), "{report}");
+    let detail = cause["detail"].as_str().expect("a detail");
+    let expected = "the answers of 1 requests stated 2.5 USD, the ledger has 2 USD for them";
+    assert!(detail.ends_with(expected), "{detail}");
+}
+
+#[tokio::test]
 async fn what_cannot_be_compared_says_why_and_shows_no_key() {
     let upstream = FakeUpstream::start().await;
     let config = config("openai", "openai", &upstream.base_url());

@@ -3,6 +3,7 @@
 mod accepted_entries;
 mod configuration;
 pub(crate) mod keys;
+mod preset_values;
 mod process;
 mod reload;
 mod restart;

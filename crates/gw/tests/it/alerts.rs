@@ -4,6 +4,7 @@ mod budgets;
 mod delivery;
 mod events;
 mod operators;
+mod reconcile;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -13,6 +13,7 @@ mod media_by_ending;
 mod owners_of_costs;
 mod payloads;
 mod priced_work_by_ending;
+mod provider_cost;
 mod scripted_work;
 mod unit_prices;
 mod unpriced;

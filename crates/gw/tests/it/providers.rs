@@ -4,6 +4,7 @@ mod api_keys;
 mod claude_on_vertex;
 pub(crate) mod dialects;
 mod model_rules;
+mod prefix_cache;
 mod prompt_caches;
 
 use gw_testkit::{Answer, FakeUpstream, Gateway, Recorded};

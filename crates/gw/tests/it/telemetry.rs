@@ -2,6 +2,7 @@
 
 mod alerts;
 mod collector;
+mod counted;
 mod dashboards;
 mod exposition;
 mod limits;

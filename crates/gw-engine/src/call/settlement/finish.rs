@@ -97,7 +97,7 @@ impl Settlement {
             line.note_saved(saved);
             // The client of an answer that broke off has got no `gateway` object.
             if self.upstream_calls.uses_prompt_cache()
-                && !line.has_prompt_cache()
+                && line.prompt_cache().is_none()
                 && let Some(account) = self.upstream_calls.cache_account().filter(CacheAccount::is_any)
             {
                 line.note_prompt_cache(Arc::new(account.to_use()));
@@ -146,6 +146,9 @@ impl Settlement {
     fn settle(&mut self) {
         let now = clock::now();
         if let Some(line) = self.line.take() {
+            if let Some((provider, model, used)) = line.prompt_cache() {
+                self.metrics.prompt_cache(provider, model, used);
+            }
             let record = self.log.record();
             line.end(
                 record.status.unwrap_or("ok"),

@@ -2,7 +2,8 @@
 //! section "Tracking cache performance", at platform.claude.com).
 
 use gw_wire::hosted_tools::{HostedCalls, HostedTool};
-use gw_wire::usage::{MAX_BELIEVABLE, Usage, is_other_tier, small};
+use gw_wire::json::View;
+use gw_wire::usage::{MAX_BELIEVABLE, StatedCost, Usage, is_other_tier, small};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -33,6 +34,8 @@ pub(crate) struct AnthropicUsage {
     has_other_tier: bool,
     /// Another speed or region than the usual one, which has a price of its own.
     has_other_service: bool,
+    /// The cost that an upstream states, such as a gateway that speaks this dialect.
+    stated_cost: Option<StatedCost>,
     is_odd: bool,
 }
 
@@ -108,6 +111,12 @@ impl AnthropicUsage {
         if let Some(tier) = value.get("service_tier").and_then(Value::as_str) {
             self.has_other_tier = is_other_tier(tier);
         }
+        for member in StatedCost::MEMBERS.into_iter().filter(|member| value.get(member).is_some()) {
+            // The text has the exact number.
+            let [stated] = View::new(usage.get()).pick([member]);
+            let stated = stated.and_then(|stated| StatedCost::read(member, stated.text()));
+            self.stated_cost = stated.or(self.stated_cost);
+        }
         let is_other = |name: &str, usual: &[&str]| {
             let told = value.get(name).and_then(Value::as_str);
             told.is_some_and(|told| !usual.contains(&told))
@@ -167,6 +176,7 @@ impl AnthropicUsage {
             reasoning: self.thinking.map(|thinking| thinking.min(completion)),
             hosted: self.hosted(),
             has_unpriced: self.has_other_tier || self.has_other_service,
+            stated_cost: self.stated_cost,
             estimated: self.is_odd || missing || too_much,
             ..Usage::default()
         })
@@ -225,6 +235,17 @@ mod tests {
         assert_eq!(after(&[start, cumulative]), Some(full), "cumulative: nothing is added up");
         assert_eq!(full.total(), 3260);
         assert_eq!(after(&[start, r#"{"input_tokens":null,"output_tokens":7}"#]).unwrap().prompt, 3210);
+    }
+
+    #[test]
+    fn a_stated_cost_is_read_from_any_event() {
+        let start = r#"{"input_tokens":10,"output_tokens":1,"cost":0.00000000000001}"#;
+        let stated = |usages: &[&str]| {
+            after(usages).and_then(|usage| usage.stated_cost).map(|cost| cost.amount().to_string())
+        };
+        assert_eq!(stated(&[start, r#"{"output_tokens":5}"#]).as_deref(), Some("0.00000000000001"));
+        assert_eq!(stated(&[start, r#"{"output_tokens":5,"cost":0.3}"#]).as_deref(), Some("0.3"));
+        assert_eq!(stated(&[r#"{"input_tokens":10,"output_tokens":1,"cost":"x"}"#]), None);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::json::{Reader, View};
-use gw_wire::usage::{MAX_BELIEVABLE, Usage, is_other_tier, small};
+use gw_wire::usage::{MAX_BELIEVABLE, StatedCost, Usage, is_other_tier, small};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -23,6 +23,7 @@ struct SpelledCounts {
     prompt_details: Option<TokenDetails>,
     completion_details: Option<TokenDetails>,
     hosted: ToolCounts,
+    stated_cost: Option<StatedCost>,
 }
 
 /// The calls of hosted tools that a usage reports.
@@ -62,6 +63,7 @@ struct ReportedCounts {
     accepted_prediction: Option<u64>,
     rejected_prediction: Option<u64>,
     hosted: ToolCounts,
+    stated_cost: Option<StatedCost>,
     is_odd: bool,
 }
 
@@ -88,6 +90,11 @@ fn plain(raw: RawText<'_>) -> Option<ReportedCounts> {
             "search_context_size" | "num_search_queries" | "server_side_tool_usage_details" => {
                 return reader.value().map(|value| count_hosted(name, value, &mut found.hosted));
             }
+            "cost" | "cost_in_usd_ticks" => {
+                let value = reader.value()?;
+                found.stated_cost = StatedCost::read(name, value.text()).or(found.stated_cost);
+                return Some(());
+            }
             _ => return reader.value().map(drop),
         };
         plain_count(reader, place)
@@ -108,6 +115,7 @@ fn plain(raw: RawText<'_>) -> Option<ReportedCounts> {
         accepted_prediction: completion_details.accepted_prediction,
         rejected_prediction: completion_details.rejected_prediction,
         hosted: found.hosted,
+        stated_cost: found.stated_cost,
         is_odd: false,
     };
     let all = [
@@ -248,15 +256,17 @@ fn forgiving(raw: RawText<'_>) -> Option<ReportedCounts> {
         accepted_prediction: first(&["/completion_tokens_details/accepted_prediction_tokens"]),
         rejected_prediction: first(&["/completion_tokens_details/rejected_prediction_tokens"]),
         hosted: ToolCounts::default(),
+        stated_cost: None,
         is_odd: false,
     };
-    let mut hosted = ToolCounts::default();
+    let (mut hosted, mut stated_cost) = (ToolCounts::default(), None);
     for (name, value) in View::new(raw.0).members() {
         if let Some(name) = name.string() {
             count_hosted(&name, value, &mut hosted);
+            stated_cost = StatedCost::read(&name, value.text()).or(stated_cost);
         }
     }
-    Some(ReportedCounts { hosted, is_odd: odd, ..counts })
+    Some(ReportedCounts { hosted, stated_cost, is_odd: odd, ..counts })
 }
 
 /// Reads a usage object. Missing and implausible counts are corrected, and the result is marked as an estimate; None
@@ -300,6 +310,7 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
         rejected_prediction: counts.rejected_prediction.map(|rejected| small(rejected.min(completion))),
         hosted: counts.hosted.priced,
         has_unpriced: counts.hosted.has_others,
+        stated_cost: counts.stated_cost,
         estimated: odd,
         ..Usage::default()
     })
@@ -319,14 +330,18 @@ pub(super) fn names_other_tier(tier: &RawValue) -> bool {
 pub(super) fn read_prompt(raw: RawText<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
     let prompt = counts.prompt.or(counts.total)?;
-    Some(Usage { prompt, estimated: counts.is_odd, ..Usage::default() })
+    Some(of_prompt(prompt, &counts))
 }
 
 /// Reads the usage of a ranking: its tokens are the total, where a server tells both.
 pub(super) fn read_total(raw: RawText<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
     let prompt = counts.total.or(counts.prompt)?;
-    Some(Usage { prompt, estimated: counts.is_odd, ..Usage::default() })
+    Some(of_prompt(prompt, &counts))
+}
+
+fn of_prompt(prompt: u64, counts: &ReportedCounts) -> Usage {
+    Usage { prompt, stated_cost: counts.stated_cost, estimated: counts.is_odd, ..Usage::default() }
 }
 
 /// A plausible count. Null is absent. Any other value that is not a count sets `odd`.

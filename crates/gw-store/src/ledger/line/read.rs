@@ -89,6 +89,8 @@ struct EncodedFields {
     attribution: Option<Leading<EncodedAttribution>>,
     #[serde(default)]
     prompt_cache: Option<Leading<EncodedPromptCache>>,
+    #[serde(default)]
+    provider_cost: Option<i128>,
 }
 
 #[derive(Deserialize)]
@@ -226,6 +228,7 @@ fn entry(said: EncodedFields) -> Entry {
             .unwrap_or_default(),
         attribution: said.attribution.map(|Leading(names)| Arc::new(names.into())),
         prompt_cache: said.prompt_cache.map(|Leading(used)| Arc::new(used.into())),
+        provider_cost: said.provider_cost,
     }
 }
 

@@ -74,6 +74,7 @@ prop_compose! {
             request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, strategy,
             stream, cache_hit, fallback, tokens, cache_write_1h, estimated, cost, unpriced, saved, unknown_saved: cache_hit && unpriced, ttft_ms, latency_ms, attempts, user, client,
             session, decision, units: Units::new(Unit::Search, search_units), attribution, prompt_cache: None,
+            provider_cost: (latency_ms % 3 == 0).then_some(saved),
         }
     }
 }
@@ -91,7 +92,7 @@ proptest! {
 
     #[test]
     fn values_that_a_later_version_adds_at_the_end_are_skipped(entry in entries()) {
-        let line = Line::new(Entry { session: Some("s".to_owned()), cache_write_1h: 1, decision: Some(Box::default()), units: Units::new(Unit::Search, 1), attribution: Some(Arc::default()), prompt_cache: Some(Arc::default()), request_id: "req_1".to_owned(), ..entry });
+        let line = Line::new(Entry { session: Some("s".to_owned()), cache_write_1h: 1, decision: Some(Box::default()), units: Units::new(Unit::Search, 1), attribution: Some(Arc::default()), prompt_cache: Some(Arc::default()), provider_cost: Some(7), request_id: "req_1".to_owned(), ..entry });
         let later = format!("{},\"later\",[7],null]", line.json().strip_suffix(']').expect("an array"));
         prop_assert_eq!(read(&later).unwrap(), read(line.json()).unwrap());
         prop_assert_eq!(super::read_prefix(later.as_bytes()).map(|(_, length)| length), Ok(later.len()));

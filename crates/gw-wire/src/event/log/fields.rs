@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::failure::{Failure, FailureKind};
 use crate::hosted_tools::{HostedCalls, HostedTool};
 use crate::reply::Finish;
-use crate::usage::{Units, Usage};
+use crate::usage::{StatedCost, Units, Usage};
 
 /// All finish reasons in the order of their declaration.
 const FINISHES: [Finish; 5] =
@@ -86,6 +86,7 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
         estimated,
         // A streamed answer has none.
         units: _,
+        stated_cost,
     } = *usage;
     put_count(log, prompt);
     put_count(log, completion);
@@ -104,6 +105,7 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
     put_count(log, unread_calls.into());
     log.push(u8::from(has_unpriced));
     log.push(u8::from(estimated));
+    put_optional_count(log, stated_cost.map(StatedCost::femtos));
 }
 
 pub(super) fn put_failure(log: &mut Vec<u8>, failure: &Failure) {
@@ -212,6 +214,10 @@ impl<'a> FieldReader<'a> {
             has_unpriced: self.flag()?,
             estimated: self.flag()?,
             units: Units::default(),
+            stated_cost: match self.optional_number()? {
+                Some(femtos) => Some(StatedCost::of_femtos(femtos)?),
+                None => None,
+            },
         })
     }
 

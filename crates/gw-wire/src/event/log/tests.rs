@@ -9,7 +9,7 @@ use super::*;
 use crate::failure::{Failure, FailureKind};
 use crate::hosted_tools::HostedCalls;
 use crate::reply::Finish;
-use crate::usage::{Units, Usage};
+use crate::usage::{StatedCost, Units, Usage};
 
 /// An event without borrowed parts.
 #[derive(Clone, Debug)]
@@ -91,6 +91,10 @@ fn usage() -> impl Strategy<Value = Usage> {
                 unread_calls: hosted[0],
                 has_unpriced: !estimated,
                 units: Units::default(),
+                stated_cost: prompt
+                    .checked_rem(3)
+                    .filter(|rest| *rest > 0)
+                    .and_then(|_| StatedCost::of_femtos(prompt)),
                 estimated,
             },
         )

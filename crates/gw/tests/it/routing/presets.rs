@@ -1,11 +1,13 @@
 //! Presets: aliases that change requests, and aliases whose targets have conditions.
 
+use std::process::Command;
+
 use gw_testkit::{Answer, FakeUpstream, Response};
 use serde_json::{Value, json};
 
 use crate::admin::keys::{ask, create};
 use crate::harness::{
-    ADMIN, KEY, LIMITED, Setup, World, assert_error, assert_invalid, chat, chat_with, serve,
+    ADMIN, BINARY, KEY, LIMITED, Setup, World, assert_error, assert_invalid, chat, chat_with, serve,
 };
 
 /// A gateway with these `[[aliases]]`, and nothing else that names an alias.
@@ -216,4 +218,39 @@ async fn a_preset_of_the_api_has_the_version_of_its_last_change() {
         let sent = world.upstream.last().json();
         assert_eq!((&sent["messages"][0]["content"], &sent["seed"]), (&json!(text), &json!(7)));
     }
+}
+
+/// `check` of a configuration with a preset of these lines.
+fn check(lines: &str) -> (i32, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("gateway.toml");
+    let config = format!(
+        "[[providers]]\nname = \"demo\"\napi = \"demo\"\n[[aliases]]\nname = \"kind\"\ntargets = [\"demo/chat\"]\n{lines}\n"
+    );
+    std::fs::write(&file, config).expect("the file is written");
+    let output = Command::new(BINARY).arg("check").arg(&file).output().expect("the program runs");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.code().expect("a code"), String::from_utf8(text).expect("a text"))
+}
+
+#[test]
+fn check_reads_the_parameters_of_presets_as_a_request_has_them() {
+    for (lines, fault) in [
+        ("defaults = { temperature = \"hot\" }", "'temperature'"),
+        ("overrides = { max_tokens = -1 }", "'max_tokens'"),
+        ("overrides = { response_format = { type = \"json_schema\" } }", "'response_format"),
+        ("defaults = { temprature = 1 }", "did you mean 'temperature'?"),
+        (
+            "strip = [\"logit_bais\", \"frequency_penalti\", \"max_token\", \"presence_penlty\"]",
+            "did you mean 'presence_penalty'?",
+        ),
+    ] {
+        let (code, text) = check(lines);
+        assert!(code == 2 && text.contains(fault), "{lines}: {code}: {text}");
+    }
+    let (code, text) = check("defaults = { house_style = \"brief\", top_k = 40 }");
+    let note = "'kind' has 'house_style' in defaults, which is no parameter of chats";
+    assert!(code == 0 && text.contains(note) && !text.contains("top_k"), "{code}: {text}");
+    let (code, text) = check("defaults = { tool_choice = \"auto\", temperature = 0.2, user = \"desk\" }");
+    assert!(code == 0 && !text.contains("no parameter"), "{code}: {text}");
 }

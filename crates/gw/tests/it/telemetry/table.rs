@@ -71,7 +71,7 @@ const fn rare(
 }
 
 #[rustfmt::skip]
-pub(super) const METRICS: [Metric; 81] = [
+pub(super) const METRICS: [Metric; 87] = [
     rare(Traffic, "gateway_budget_left_usd", Gauge, "", &["kind", "name"], "USD that a key of the configuration or a team has left of its budget in the current period"),
     metric(Traffic, "gateway_calls", Counter, "", &["operation", "code"], "Generation calls by operation and outcome"),
     metric(Traffic, "gateway_first_token_seconds", Histogram, "seconds", &["provider", "model"], "From the request's acceptance to the first content of a stream"),
@@ -97,6 +97,12 @@ pub(super) const METRICS: [Metric; 81] = [
     metric(Providers, "gateway_price_unknown", Counter, "", &["provider", "model"], "Served calls of models without a price"),
     metric(Providers, "gateway_unpriced_requests", Counter, "", &["provider", "model"], "Requests whose cost is not known, by the first model without a needed price"),
     metric(Providers, "gateway_provider_key_up", Gauge, "", &["provider", "key"], "1 if the key at this place of the configuration is used, 0 if it is set aside"),
+    rare(Providers, "gateway_prompt_cache_lost_usd", Counter, "", &["provider", "model"], "USD that prompts cost because a session did not find them in the prompt cache any more, as far as prices are known"),
+    rare(Providers, "gateway_prompt_cache_saved_usd", Counter, "", &["provider", "model"], "USD that reads of prompt caches saved, as far as prices are known"),
+    rare(Providers, "gateway_prompt_cache_surcharge_usd", Counter, "", &["provider", "model"], "USD that writes of prompt caches cost above the price of plain input, as far as prices are known"),
+    rare(Providers, "gateway_prompt_cache_tokens", Counter, "", &["provider", "model", "kind"], "Tokens that prompt caches of providers read and wrote, and those that a session did not find any more, by kind"),
+    rare(Providers, "gateway_reconcile_day_timestamp_seconds", Gauge, "", &["provider"], "Unix time of the begin of the last day that was compared with the provider's bill"),
+    rare(Providers, "gateway_reconcile_difference_usd", Gauge, "", &["provider"], "Cost in USD of the last compared day on the provider's bill, less the ledger's cost of that day"),
     metric(Providers, "gateway_target_resting", Gauge, "", &["provider", "model"], "1 while a model rests because its provider asked for a pause"),
     metric(Providers, "gateway_tokens", Counter, "", &["provider", "model", "kind"], "Tokens by provider, model and kind"),
     metric(Providers, "gateway_upstream_attempts", Counter, "", &["provider", "model", "status"], "Upstream calls by provider, model and outcome"),

@@ -120,3 +120,24 @@ fn u24_parts_never_exceed_their_whole() {
         assert_eq!(read(nothing), None, "{nothing}");
     }
 }
+
+#[test]
+fn a_stated_cost_is_read_exactly_and_never_spoils_the_counts() {
+    let amount = |more: &str| {
+        let usage = read(&format!(r#"{{"prompt_tokens":1,"completion_tokens":2{more}}}"#)).unwrap();
+        assert_eq!((usage.prompt, usage.completion), (1, 2), "{more}");
+        usage.stated_cost.map(|cost| cost.amount().to_string())
+    };
+    for (more, expected) in [
+        (r#","cost":0.1"#, Some("0.1")),
+        (r#","cost_in_usd_ticks":37756000"#, Some("0.0037756")),
+        (r#","cost":null,"cost_in_usd_ticks":5"#, Some("0.0000000005")),
+        // Unusual usage goes through the other reader.
+        (r#","reasoning_tokens":"0","cost":0.1"#, Some("0.1")),
+        (r#","cost":"0.1""#, None),
+        (r#","cost":-0.1"#, None),
+        ("", None),
+    ] {
+        assert_eq!(amount(more).as_deref(), expected, "{more}");
+    }
+}
