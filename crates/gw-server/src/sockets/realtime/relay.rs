@@ -246,7 +246,7 @@ impl Relay {
     pub(super) async fn ask(&self, asked: &Bytes, size: PromptSize, event_id: Option<String>) -> Result<()> {
         {
             let live = self.live();
-            if live.is_leaving {
+            if live.is_leaving || self.origin.state.is_draining() {
                 return Err(Error::new(Kind::NoAvailableProvider, "The gateway is shutting down."));
             }
             if live.responses.len() >= MAX_RESPONSES {
