@@ -73,7 +73,7 @@ mod tests {
             let totals =
                 ComparedTotals { provider: "openai".to_owned(), day: 7, ours: i128::MAX, theirs: -1 };
             other.keep_reconciliation(&totals).await.unwrap();
-            assert_eq!(one.reconciliations().await.unwrap(), [totals.clone()]);
+            assert_eq!(one.reconciliations().await.unwrap(), std::slice::from_ref(&totals));
             assert!(!one.lease_reconciliation("openai", 7, 900, 999).await.unwrap(), "the day is done");
             assert!(one.lease_reconciliation("openai", 8, 900, 999).await.unwrap(), "the next day");
             one.keep_reconciliation(&ComparedTotals { day: 6, ..totals.clone() }).await.unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use gw_alerts::Alerts;
 use gw_alerts::trigger::RECONCILE;
+use gw_command::CommandError;
 use gw_config::setup::Setup;
 use gw_reconcile::{NightlyResult, NightlyTargets};
 use gw_store::Store;
@@ -38,14 +39,15 @@ impl NightlyReconcile {
     /// Registers the metric, and starts the task.
     ///
     /// # Errors
-    /// The problems of the catalogue.
+    /// Exit code 2 for a catalogue with problems.
     pub fn start(
         setup: &Setup,
         store: &Store,
         alerts: &Alerts,
         registry: &mut Registry,
-    ) -> Result<Self, Vec<String>> {
-        let targets = Mutex::new(Arc::new(NightlyTargets::of(setup)?));
+    ) -> Result<Self, CommandError> {
+        let targets = NightlyTargets::of(setup).map_err(|problems| CommandError::problems(&problems))?;
+        let targets = Mutex::new(Arc::new(targets));
         let nightly = Self(Arc::new(NightlyState { targets, figures: Mutex::default() }));
         registry.register_collector(Box::new(ReconcileMetrics(nightly.clone())));
         tokio::spawn(nightly.clone().run(store.clone(), alerts.clone()));

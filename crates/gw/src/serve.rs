@@ -261,8 +261,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let alerts = alerts::start(&setup.config, &store, &engine, &journal, &mut registry)?;
     let management = management::start(&store, &engine, journal, &configured).await?;
     management.set_alerts(Arc::new(alerts.clone()));
-    let nightly = NightlyReconcile::start(&setup, &store, &alerts, &mut registry);
-    let nightly = nightly.map_err(|problems| CommandError::problems(&problems))?;
+    let nightly = NightlyReconcile::start(&setup, &store, &alerts, &mut registry)?;
     let live = Live {
         engine: Arc::clone(&engine),
         management: Arc::clone(&management),

@@ -42,8 +42,13 @@ impl Store {
         let mut sql = Sql::new("SELECT * FROM (SELECT ");
         sql.push_int(LISTED).push(" AS part, name, ").push(SUMS);
         push_names(&mut sql, filter, dimension, is_postgres);
-        sql.push(" AND name <> '' GROUP BY name ORDER BY sum(cost_nano) + sum(cost_rest) / 1000000 DESC, name LIMIT ");
-        sql.push_int(limit.into()).push(") AS listed");
+        // The names are found by their cost alone: to sort a million rows with all sums takes four times as long.
+        sql.push(
+            " AND name IN (SELECT name FROM (SELECT name, sum(cost_nano) + sum(cost_rest) / 1000000 AS cost",
+        );
+        push_names(&mut sql, filter, dimension, is_postgres);
+        sql.push(" AND name <> '' GROUP BY name ORDER BY cost DESC, name LIMIT ");
+        sql.push_int(limit.into()).push(") AS dearest) GROUP BY name) AS listed");
         for (part, condition) in [(NAMED, " AND name <> ''"), (TAGGED, " AND name = ''")] {
             sql.push(" UNION ALL SELECT ")
                 .push_int(part)

@@ -289,7 +289,7 @@ async fn one_request_is_shown_with_its_attempts() {
                     "operation": "chat", "requested_model": "acme/fast", "model": "acme/fast", "provider": "acme",
                     "status": "upstream_error", "strategy": "default", "stream": false, "cache_hit": false,
                     "fallback_used": false, "prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0,
-                    "cached_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0, "estimated": false,
+                    "cached_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0, "estimated": false, "provider_cost_usd": null,
                     "cost_usd": 0, "saved_usd": 0, "ttft_ms": null, "latency_ms": 12, "user": "ann", "client": null,
                     "attempts": [{ "provider": "acme", "model": "acme/fast", "status": "upstream_error", "started_ms": 0,
                                    "latency_ms": 12, "cost_usd": 0 }],
