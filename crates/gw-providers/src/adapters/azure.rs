@@ -13,13 +13,14 @@
 //! under its own name. The rules of a model (`max_completion_tokens`) depend on the model's name, never on the
 //! deployment's.
 
+mod addresses;
 mod audio;
 mod entra;
+mod images;
 mod options;
 mod realtime;
 mod rerank;
 
-use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -27,19 +28,19 @@ use gw_wire::failure::Failure;
 use gw_wire::percent;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::encode::EncodeOptions;
-use gw_wire::request::images::{ImagesReply, ImagesRequest};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 
+use self::addresses::{Addresses, prefix};
+use self::images::AzureImages;
 use self::options::{AzureAuth, AzureOptions};
-use super::openai::{self, OpenAi, limit_name};
+use super::openai::{OpenAi, limit_name};
 use crate::adapter::{
     Adapter, Built, ChoiceRange, DialectTraits, Encoded, HttpCall, Reading, Scheme, Signer, StreamDecoder,
     Target,
 };
-use crate::multipart::FormFile;
 use crate::presets::Quirks;
 use crate::settings::{ProviderSettings, SettingsError};
-use crate::surfaces::{Images, Rerank, Surfaces};
+use crate::surfaces::{Rerank, Surfaces};
 
 /// One Azure resource.
 #[derive(Debug)]
@@ -47,18 +48,6 @@ pub(crate) struct Azure {
     inner: OpenAi,
     traits: DialectTraits,
     addresses: Addresses,
-}
-
-/// The addresses of one resource.
-#[derive(Clone, Debug)]
-struct Addresses {
-    /// The path between the resource's address and `deployments` or `chat`.
-    prefix: &'static str,
-    /// The API version is dated, so the path names the deployment.
-    is_classic: bool,
-    /// `?api-version=…`, or nothing.
-    query: String,
-    deployments: Arc<HashMap<String, String>>,
 }
 
 /// Azure OpenAI configured for one provider.
@@ -101,79 +90,6 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
     };
     let azure = Azure { inner, traits, addresses };
     Ok(Built { signer, surfaces, ..Built::new(Box::new(azure)) })
-}
-
-/// The path that follows `base_url`. `base_url` is the resource's endpoint, or continues up to `/openai` or
-/// `/openai/v1`.
-fn prefix(base: &str, is_classic: bool) -> Result<&'static str, SettingsError> {
-    let base = base.trim_end_matches('/');
-    match (base.ends_with("/openai/v1"), base.ends_with("/openai")) {
-        (true, _) if is_classic => {
-            Err(SettingsError::Rule("base_url names the v1 API, which takes no dated api_version"))
-        }
-        (true, _) => Ok(""),
-        (_, true) if is_classic => Ok(""),
-        (_, true) => Ok("/v1"),
-        (_, false) if is_classic => Ok("/openai"),
-        (_, false) => Ok("/openai/v1"),
-    }
-}
-
-impl Addresses {
-    fn deployment<'a>(&'a self, target: &Target<'a>) -> &'a str {
-        self.deployments.get(target.upstream_model).map_or(target.upstream_model, String::as_str)
-    }
-
-    fn path(&self, deployment: &str, operation: &str) -> String {
-        let Self { prefix, query, .. } = self;
-        if self.is_classic {
-            format!("{prefix}/deployments/{}/{operation}{query}", percent::encode(deployment))
-        } else {
-            format!("{prefix}/{operation}{query}")
-        }
-    }
-}
-
-/// The images of a resource (learn.microsoft.com, "Azure OpenAI image generation models", November 2026).
-#[derive(Debug)]
-struct AzureImages(Addresses);
-
-impl Images for AzureImages {
-    fn encode(
-        &self,
-        request: &ImagesRequest,
-        images: usize,
-        target: &Target<'_>,
-    ) -> Result<HttpCall, Failure> {
-        let deployment = self.0.deployment(target);
-        let model = (!self.0.is_classic).then_some(deployment);
-        Ok(openai::images::call(self.0.path(deployment, "images/generations"), model, request, images))
-    }
-
-    fn takes_images(&self) -> bool {
-        true
-    }
-
-    fn encode_form(
-        &self,
-        request: &ImagesRequest,
-        images: usize,
-        files: &[FormFile],
-        target: &Target<'_>,
-    ) -> Result<HttpCall, Failure> {
-        let deployment = self.0.deployment(target);
-        let model = (!self.0.is_classic).then_some(deployment);
-        let path = self.0.path(deployment, request.made_from.path());
-        Ok(openai::images::form_call(path, model, request, images, files))
-    }
-
-    fn decode<'a>(&self, body: &'a [u8]) -> Result<ImagesReply<'a>, Failure> {
-        openai::images::decode(body)
-    }
-
-    fn stream(&self, request: &ImagesRequest) -> Box<dyn StreamDecoder> {
-        openai::images_stream::decoder(request.form)
-    }
 }
 
 impl Azure {

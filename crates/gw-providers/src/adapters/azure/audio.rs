@@ -4,7 +4,7 @@ use gw_wire::failure::Failure;
 use gw_wire::request::speech::SpeechRequest;
 use gw_wire::request::transcription::{Transcript, TranscriptionRequest};
 
-use super::Addresses;
+use super::addresses::Addresses;
 use crate::adapter::{HttpCall, StreamDecoder, Target};
 use crate::adapters::openai::{speech, transcription, transcription_stream};
 use crate::multipart::FormFile;

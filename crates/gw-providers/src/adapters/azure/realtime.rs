@@ -4,7 +4,7 @@
 use gw_wire::percent;
 use gw_wire::usage::Usage;
 
-use super::Addresses;
+use super::addresses::Addresses;
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::openai::realtime;
 use crate::surfaces::Realtime;

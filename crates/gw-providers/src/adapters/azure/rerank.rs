@@ -5,7 +5,7 @@ use gw_wire::failure::Failure;
 use gw_wire::json::ObjectWriter;
 use gw_wire::request::rerank::{RerankReply, RerankRequest};
 
-use super::Addresses;
+use super::addresses::Addresses;
 use crate::adapter::{HttpCall, Target};
 use crate::adapters::http_call::{JSON, post_json};
 use crate::adapters::openai::rerank;
