@@ -166,18 +166,37 @@ impl Setup {
                 ));
             }
         }
-        let may_serve = |pattern: &str| !discovering.is_empty() || ids.iter().any(|id| matches(pattern, id));
+        let may_serve = |pattern: &str, providers: &[String]| {
+            let is_theirs = |id: &str| {
+                let provider = id.split_once('/').map_or(id, |(provider, _)| provider);
+                providers.is_empty() || providers.iter().any(|pattern| matches(pattern, provider))
+            };
+            !discovering.is_empty() || ids.iter().any(|id| matches(pattern, id) && is_theirs(id))
+        };
         notes.extend(engine.budgets.iter().filter_map(|rule| self.useless_rule(rule, may_serve)));
         notes
     }
 
     /// A note about a rule that can match nothing.
-    fn useless_rule(&self, rule: &RuleSettings, may_serve: impl Fn(&str) -> bool) -> Option<String> {
+    fn useless_rule(
+        &self,
+        rule: &RuleSettings,
+        may_serve: impl Fn(&str, &[String]) -> bool,
+    ) -> Option<String> {
         let (engine, content) = (&self.config.engine, &self.config.store.content);
         let has_key = |name: &str| {
             let stored = content.keys.iter().any(|key| key.name == name || key.id == name);
             stored || engine.keys.iter().any(|key| key.name == name) || name.starts_with("sk-gw-")
         };
+        // End users and tags of other keys do not count.
+        let has_names = |name: &str| {
+            let stored =
+                content.keys.iter().any(|key| key.trust_attribution && (key.name == name || key.id == name));
+            stored
+                || engine.keys.iter().any(|key| key.trust_attribution && key.name == name)
+                || name.starts_with("sk-gw-")
+        };
+        let needs_names = !rule.tags.is_empty() || !rule.end_users.is_empty();
         let has_team = |name: &str| content.teams.iter().any(|team| team.id == name);
         let has_provider =
             |pattern: &str| self.config.providers.iter().any(|provider| matches(pattern, &provider.name));
@@ -187,8 +206,12 @@ impl Setup {
         let missing = match () {
             () if none(&rule.teams, &has_team) => ("team", &rule.teams),
             () if none(&rule.keys, &has_key) => ("key", &rule.keys),
-            () if none(&rule.models, &may_serve) => ("model", &rule.models),
+            () if needs_names && none(&rule.keys, &has_names) => ("key with trust_attribution", &rule.keys),
+            () if none(&rule.models, &|pattern| may_serve(pattern, &[])) => ("model", &rule.models),
             () if none(&rule.providers, &has_provider) => ("provider", &rule.providers),
+            () if none(&rule.models, &|pattern| may_serve(pattern, &rule.providers)) => {
+                ("model of these providers", &rule.models)
+            }
             () => return None,
         };
         let (kind, names) = missing;

@@ -22,6 +22,9 @@ fn a_rule_that_can_match_nothing_is_a_note_by_name() {
         ("key = \"nobody\"", "key 'nobody'"),
         ("model = \"acme/none*\"", "model 'acme/none*'"),
         ("provider = [\"gamma\", \"delta\"]", "provider 'gamma', 'delta'"),
+        ("provider = \"beta\", model = \"acme/fast\"", "model of these providers 'acme/fast'"),
+        ("key = \"ci\", tag = \"night\"", "key with trust_attribution 'ci'"),
+        ("key = \"ci\", end_user = \"ann\"", "key with trust_attribution 'ci'"),
     ] {
         let (code, text) =
             check(&format!("[[budgets]]\nname = \"idle\"\nmatch = {{ {matched} }}\nrpm = 1\n"));
