@@ -21,8 +21,10 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::discard::MAX_DISCARDED_BYTES;
 use crate::frame_clock::FrameClock;
 use crate::head_errors::{self, HyperErrorFilter};
+use crate::lingering::{LINGER, MAX_LINGER};
 use crate::quiet_body::QuietWaker;
 use crate::rewind::Rewind;
 use crate::stall::WatchdogExecutor;
@@ -36,10 +38,8 @@ const MAX_HEADERS: usize = 64;
 /// hyper answers a larger HTTP/2 header list itself, without a body. The handler refuses smaller lists with an error body.
 const MAX_HTTP2_HEADER_LIST_BYTES: u32 = 32 << 10;
 const MAX_BUFFER_BYTES: usize = 64 << 10;
-/// The most bytes that are read, before the close, from a client that still sends after its answer.
-const LINGER_BYTES: u64 = 64 << 10;
-/// The longest time before that close.
-const LINGER: Duration = Duration::from_secs(2);
+/// The bytes of one read from a client that still sends after its answer.
+const LINGER_READ_BYTES: usize = 16 << 10;
 /// The time that a new connection still has for its first byte when the shutdown begins.
 const SHUTDOWN_FIRST_BYTE: Duration = Duration::from_millis(200);
 /// The time that a request head still has when the shutdown begins.
@@ -258,21 +258,29 @@ where
     }
 }
 
-/// Writes the last bytes and closes. A client that still sends gets the time to read its answer, because closing at once
+/// Writes the last bytes and closes. A client that still sends may finish and read its answer, because closing at once
 /// would reset the connection and could lose the answer.
 async fn close<T: AsyncRead + AsyncWrite + Unpin>(mut io: T, last: Vec<u8>, is_unread: bool) {
-    let closing = async {
-        if io.write_all(&last).await.is_err() || io.shutdown().await.is_err() || !is_unread {
-            return;
-        }
-        let mut rest = AsyncReadExt::take(&mut io, LINGER_BYTES);
-        let discarded = tokio::io::copy(&mut rest, &mut tokio::io::sink()).await;
-        // The client sends even more. It may read its answer until the time is over, while flow control stops its sending.
-        if discarded.is_ok_and(|bytes| bytes == LINGER_BYTES) {
-            std::future::pending::<()>().await;
+    let written = timeout(LINGER, async {
+        io.write_all(&last).await?;
+        io.shutdown().await
+    });
+    if !matches!(written.await, Ok(Ok(()))) || !is_unread {
+        return;
+    }
+    let discarding = async {
+        let mut piece = vec![0; LINGER_READ_BYTES];
+        let mut left = MAX_DISCARDED_BYTES;
+        while let Ok(Ok(read @ 1..)) = timeout(LINGER, io.read(&mut piece)).await {
+            left = left.saturating_sub(read);
+            if left == 0 {
+                // The client sends even more. It may read its answer, while flow control stops its sending.
+                tokio::time::sleep(LINGER).await;
+                return;
+            }
         }
     };
-    let _ = timeout(LINGER, closing).await;
+    let _ = timeout(MAX_LINGER, discarding).await;
 }
 
 async fn serve_http2<T, S, B>(io: T, settings: &ConnectionSettings, activity: &Activity, service: S)

@@ -21,7 +21,7 @@ use crate::discard::MAX_DISCARDED_BYTES;
 /// The longest pause of the client of a refused request, which still sends or reads the answer.
 pub(crate) const LINGER: Duration = Duration::from_secs(2);
 /// The longest time for a client that does not pause. Where the machine is busy, megabytes take longer than a pause.
-const MAX_LINGER: Duration = Duration::from_secs(10);
+pub(crate) const MAX_LINGER: Duration = Duration::from_secs(10);
 /// The time between two sweeps.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(5);
 /// The most sockets of one sweep, so that the cost of a sweep is bounded.
