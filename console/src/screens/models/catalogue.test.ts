@@ -16,6 +16,7 @@ it("knows which models answer conversations", () => {
   expect(canChat(chat)).toBe(true);
   expect(canChat(embed)).toBe(false);
   expect(canChat(model("x", { category: [] }))).toBe(true);
+  expect(canChat(model("x", { category: ["realtime"] }))).toBe(false);
 });
 
 it("finds models by every word, the provider, the category and the feature", () => {

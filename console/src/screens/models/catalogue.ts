@@ -47,6 +47,7 @@ const NO_CHAT = new Set([
   "audio",
   "speech",
   "transcription",
+  "realtime",
   "video",
 ]);
 
