@@ -21,7 +21,6 @@ use tokio_rustls::server::TlsStream;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::discard::MAX_DISCARDED_BYTES;
 use crate::frame_clock::FrameClock;
 use crate::head_errors::{self, HyperErrorFilter};
 use crate::lingering::{LINGER, MAX_LINGER};
@@ -38,7 +37,9 @@ const MAX_HEADERS: usize = 64;
 /// hyper answers a larger HTTP/2 header list itself, without a body. The handler refuses smaller lists with an error body.
 const MAX_HTTP2_HEADER_LIST_BYTES: u32 = 32 << 10;
 const MAX_BUFFER_BYTES: usize = 64 << 10;
-/// The bytes of one read from a client that still sends after its answer.
+/// The most bytes that are read from a client that still sends after its answer: a large body, and no stream without an end.
+const LINGER_BYTES: usize = 8 << 20;
+/// The bytes of one read from this client.
 const LINGER_READ_BYTES: usize = 16 << 10;
 /// The time that a new connection still has for its first byte when the shutdown begins.
 const SHUTDOWN_FIRST_BYTE: Duration = Duration::from_millis(200);
@@ -270,7 +271,7 @@ async fn close<T: AsyncRead + AsyncWrite + Unpin>(mut io: T, last: Vec<u8>, is_u
     }
     let discarding = async {
         let mut piece = vec![0; LINGER_READ_BYTES];
-        let mut left = MAX_DISCARDED_BYTES;
+        let mut left = LINGER_BYTES;
         while let Ok(Ok(read @ 1..)) = timeout(LINGER, io.read(&mut piece)).await {
             left = left.saturating_sub(read);
             if left == 0 {
