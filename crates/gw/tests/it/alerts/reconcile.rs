@@ -12,7 +12,7 @@ use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, eventually};
 use gw_wire::calendar::{rfc3339, unix_seconds};
 use serde_json::json;
 
-use super::{alert, heard, receiver, verified};
+use super::{alert, by_id, heard, receiver, verified};
 use crate::harness::{ADMIN, BINARY};
 
 const DAY: i64 = 86_400;
@@ -114,7 +114,8 @@ async fn a_difference_is_told_once_also_after_a_restart() {
     let _ = gateway.stop();
     let gateway = start(&config, data.path()).await;
     assert_eq!(difference(&gateway).await, HALF);
-    assert_eq!((reports.hits(), receiver.hits()), (1, 1), "the day is not compared again");
+    // A message that the stop cut off before it was noted comes again, with its id.
+    assert_eq!((reports.hits(), by_id(&receiver).len()), (1, 1), "the day is not compared again");
 }
 
 #[tokio::test]
@@ -131,7 +132,7 @@ async fn replicas_compare_a_day_once() {
     let second = start(&config, two.path()).await;
     assert_eq!(difference(&second).await, HALF);
     heard(&receiver, 1).await;
-    assert_eq!((reports.hits(), receiver.hits()), (1, 1));
+    assert_eq!((reports.hits(), by_id(&receiver).len()), (1, 1));
 }
 
 #[tokio::test]
