@@ -40,7 +40,7 @@ struct Touched {
     refused: Vec<SubjectKind>,
 }
 
-/// What has happened since the last look.
+/// The keys and the counters of rules with events since the last look.
 #[derive(Default)]
 struct Happened {
     /// By the id of the key.

@@ -88,7 +88,7 @@ impl Reconciliation {
     /// Whether the totals differ by more than so many per cent of the provider's total, or a part of the bill is in another currency.
     #[must_use]
     pub fn is_above(&self, percent: Money) -> bool {
-        // What is not compared may be any amount.
+        // An amount in another currency is not compared, so it may be large.
         let mut causes = self.rows.iter().flat_map(|row| &row.causes);
         if causes.any(|cause| cause.kind == CauseKind::Currency) {
             return true;

@@ -23,7 +23,7 @@ use crate::call::ledger_line::LedgerLine;
 use crate::call::rule_holds::RuleHolds;
 use crate::call::tracing::{CallTracing, MAX_MODEL_CHARS};
 use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, UpstreamCalls};
-use crate::clock::millis;
+use crate::clock::{self, millis};
 use crate::error::Result;
 use crate::metrics::Metrics;
 use crate::plan::candidate::{Candidate, Plan};
@@ -328,6 +328,26 @@ impl Settlement {
             let usage = self.upstream_calls.of(attempt).usage;
             self.note_progress(candidate, &usage);
         }
+    }
+
+    /// Ends the one attempt of a forwarded request, and notes it with the upstream's reason if it failed.
+    pub(crate) fn end_only_attempt(
+        &mut self,
+        candidate: &Candidate,
+        attempt: Attempt,
+        outcome: AttemptOutcome,
+        (status, reason): (&'static str, Option<String>),
+    ) {
+        let now = clock::now();
+        let billed = self.end_attempt(candidate, attempt, outcome, (now, status));
+        let record = AttemptRecord {
+            provider: Arc::clone(&candidate.model.provider),
+            model: Arc::clone(&candidate.model.id),
+            status,
+            latency_ms: millis(attempt.until(now)),
+            cost: billed.known_cost(),
+        };
+        self.note_attempt(&record, billed.cost, reason, attempt);
     }
 
     /// Notes an attempt that is over, its cost as far as its prices are known, and the upstream's reason if it failed.

@@ -10,7 +10,6 @@ use gw_providers::provider::PassedCall;
 use gw_providers::settings::Timeouts;
 use gw_providers::usage_scan::UsageScanner;
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::gateway::AttemptRecord;
 use http::{HeaderMap, Method};
 
 use super::charging::{AnswerFacts, Charging};
@@ -108,16 +107,7 @@ impl SentCall {
     /// Ends the call and the request.
     pub(super) fn end(&mut self, outcome: AttemptOutcome, status: &'static str, reason: Option<String>) {
         let Some((attempt, _)) = self.begun.take() else { return };
-        let now = clock::now();
-        let billed = self.settlement.end_attempt(&self.candidate, attempt, outcome, (now, status));
-        let record = AttemptRecord {
-            provider: Arc::clone(&self.candidate.model.provider),
-            model: Arc::clone(&self.candidate.model.id),
-            status,
-            latency_ms: millis(attempt.until(now)),
-            cost: billed.known_cost(),
-        };
-        self.settlement.note_attempt(&record, billed.cost, reason, attempt);
+        self.settlement.end_only_attempt(&self.candidate, attempt, outcome, (status, reason));
     }
 
     /// Ends the request with a failure of its upstream call, which is charged as it stands.

@@ -17,7 +17,6 @@ use crate::plan::call_size::CallSize;
 use crate::plan::candidate::Candidate;
 use crate::request::context::RequestContext;
 use crate::services::Services;
-use gw_wire::gateway::AttemptRecord;
 
 /// Tokens of an answer that nothing bounds.
 const UNBOUNDED_ANSWER_TOKENS: u64 = 4_096;
@@ -298,16 +297,7 @@ impl RealtimeResponse {
 
     fn end_attempt(&mut self, outcome: AttemptOutcome, status: &'static str) {
         let Some((attempt, _)) = self.begun.take() else { return };
-        let now = clock::now();
-        let billed = self.settlement.end_attempt(&self.candidate, attempt, outcome, (now, status));
-        let record = AttemptRecord {
-            provider: Arc::clone(&self.candidate.model.provider),
-            model: Arc::clone(&self.candidate.model.id),
-            status,
-            latency_ms: millis(attempt.until(now)),
-            cost: billed.known_cost(),
-        };
-        self.settlement.note_attempt(&record, billed.cost, None, attempt);
+        self.settlement.end_only_attempt(&self.candidate, attempt, outcome, (status, None));
     }
 
     fn finish(&mut self, outcome: &Outcome<'_>) {

@@ -92,7 +92,7 @@ impl OneShot for ImagesRequest {
         })
     }
 
-    /// Nobody tells whether the slower call has made its images.
+    /// The upstream does not tell whether the slower of two calls has made its images, so its cost would be unknown.
     fn may_be_hedged(&self) -> bool {
         false
     }

@@ -79,7 +79,7 @@ impl<P: ModelPaths> Transcription for GeminiTranscription<P> {
     }
 }
 
-/// What the model is to do.
+/// The text that asks the model for a transcript or a translation.
 fn instruction(request: &TranscriptionRequest) -> String {
     let mut text = if request.is_translation {
         "Translate the speech of this recording into English. Answer with the translation alone.".to_owned()

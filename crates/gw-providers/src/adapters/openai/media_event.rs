@@ -1,4 +1,4 @@
-//! What the events of streams of images and of transcripts have in common.
+//! Reads an event of a stream of images or of a transcript, and the error in it.
 
 use gw_wire::failure::{Failure, FailureKind};
 use serde::Deserialize;

@@ -30,7 +30,7 @@ const TRANSCRIPT: &str = "conversation.item.input_audio_transcription.completed"
 /// The upstream's stream and the client's sink.
 type UpstreamSideEnds<'s> = (SplitStream<&'s mut UpstreamSocket>, SplitSink<&'s mut ClientSocket, Message>);
 
-/// What follows an event.
+/// The answers of the gateway to an event, and the end of the session if the event causes it.
 #[derive(Default)]
 struct Consequences {
     /// An event for the client.

@@ -258,7 +258,7 @@ async fn tokens_that_a_text_cannot_have_are_estimated() {
     // Three documents of one byte with a query of one byte each have two tokens, and eight are around each of them.
     assert_eq!(answer["usage"]["total_tokens"], 2 + 3 * 8);
     assert!(rows(&world.gateway, 1).await.remove(0).estimated);
-    // What the upstream counts by rules of its own is what it bills.
+    // The upstream bills the tokens that it counts, by rules of its own.
     let usage = json!({"prompt_tokens": 5_000, "total_tokens": 5_000});
     world.upstream.enqueue(Answer::json(200, &json!({"results": results, "usage": usage})));
     let answer = ok(&world, &rerank("acme/by-token", json!({}))).await;
