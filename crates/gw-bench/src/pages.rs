@@ -1,6 +1,6 @@
 //! `gw-bench pages`: how long the pages of the console wait for the gateway when its store is large.
 //!
-//! It fills a SQLite store, starts the gateway on it and sends the calls that the pages make, one at a time over a kept connection.
+//! It fills a store, starts the gateway on it and sends the calls that the pages make, one at a time over a kept connection.
 
 mod content;
 mod views;
@@ -31,6 +31,9 @@ pub(crate) struct PageOptions {
     /// Folder of the store. A store that is there already is measured as it is. Default: a temporary folder.
     #[arg(long)]
     folder: Option<PathBuf>,
+    /// URL of an empty PostgreSQL database, or of one that was filled with this folder before. Default: a SQLite file in the folder.
+    #[arg(long)]
+    store: Option<String>,
     /// Number of rows of the request log, over the 90 days before now.
     #[arg(long, default_value_t = 10_000_000)]
     rows: u64,
@@ -55,10 +58,10 @@ pub(crate) async fn run(options: &PageOptions, key: &str) -> Result<String> {
     let temporary = tempfile::tempdir()?;
     let folder = options.folder.as_deref().unwrap_or(temporary.path());
     std::fs::create_dir_all(folder)?;
-    let file = folder.join("pages.db");
+    let file = || format!("sqlite://{}", folder.join("pages.db").display());
+    let url = options.store.clone().unwrap_or_else(file);
     let content = Content::new(options.rows, options.payloads, unix_seconds().saturating_mul(1000));
-    let (content, mut report) = filled(&file, folder, content).await?;
-    let url = format!("sqlite://{}", file.display());
+    let (content, mut report) = filled(&url, folder, content).await?;
     let gateway = Process::configured(&options.binary, folder, |port| config(port, key, &url, folder))?;
     let before = gateway.rss_mib();
     report.push_str("| page | call | p50 ms | p95 ms | slowest ms | KiB |\n|---|---|---|---|---|---|\n");
@@ -99,19 +102,18 @@ pub(crate) async fn run(options: &PageOptions, key: &str) -> Result<String> {
     Ok(report)
 }
 
-/// Fills the store, or uses an existing one. The file `content` beside the store records its size.
-async fn filled(file: &Path, folder: &Path, new: Content) -> Result<(Content, String)> {
+/// Fills the store, or uses an existing one. The file `content` in the folder records its size.
+async fn filled(url: &str, folder: &Path, new: Content) -> Result<(Content, String)> {
     let note = folder.join("content");
     if let Some(known) = std::fs::read_to_string(&note).ok().and_then(|text| Content::parse(&text)) {
         return Ok((known, format!("the store of before: {known}\n\n")));
     }
     let begun = Instant::now();
-    let store = Store::open(file).await?;
+    let store = Store::open_url(url).await?;
     content::fill(&store, &new).await?;
     store.close().await;
     std::fs::write(&note, new.to_text()).map_err(|error| Error::write(&note, error))?;
-    let mib = std::fs::metadata(file)?.len() >> 20;
-    Ok((new, format!("{new}: {mib} MiB, filled in {:.0} s\n\n", begun.elapsed().as_secs_f64())))
+    Ok((new, format!("{new}, filled in {:.0} s\n\n", begun.elapsed().as_secs_f64())))
 }
 
 fn config(port: u16, key: &str, store: &str, folder: &Path) -> String {

@@ -1,8 +1,7 @@
 //! The providers without a configuration file: those whose key is in the environment, and the demo when there is no other.
 
 use gw_providers::presets;
-use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides, VariableHolds};
-use gw_wire::money::Price;
+use gw_providers::settings::{Api, ProviderSettings, VariableHolds};
 use secrecy::SecretString;
 
 /// The environment variables with the region of Amazon Bedrock.
@@ -16,7 +15,7 @@ pub fn providers(variable: &dyn Fn(&str) -> Option<String>) -> (Vec<ProviderSett
         let Some(name) = preset.key_variable else { continue };
         let Some(value) = variable(name).filter(|value| !value.trim().is_empty()) else { continue };
         let Some(api) = Api::named(preset.api) else { continue };
-        let mut provider = plain(preset.name, api);
+        let mut provider = ProviderSettings::plain(preset.name, api);
         if api.variable == VariableHolds::Address {
             let base_url = Some(ollama_address(value.trim()));
             providers.push(ProviderSettings { base_url, discover: true, ..provider });
@@ -38,30 +37,7 @@ pub fn providers(variable: &dyn Fn(&str) -> Option<String>) -> (Vec<ProviderSett
 /// The demo provider.
 #[must_use]
 pub fn demo() -> ProviderSettings {
-    plain("demo", Api::DEMO)
-}
-
-/// A provider with this name and dialect, and defaults for all other settings.
-#[must_use]
-pub fn plain(name: &str, api: Api) -> ProviderSettings {
-    ProviderSettings {
-        name: name.to_owned(),
-        api,
-        base_url: None,
-        api_keys: Vec::new(),
-        headers: Vec::new(),
-        price_multiplier: Price::from_nanos(1_000_000_000),
-        discover: false,
-        timeouts: TimeoutOverrides::default(),
-        embedding_batch: None,
-        allow_private_network: true,
-        allow_plain_http: false,
-        file_ids: false,
-        allow_members: Vec::new(),
-        deny_betas: Vec::new(),
-        prompt_cache: None,
-        options: toml::Table::new(),
-    }
+    ProviderSettings::plain("demo", Api::DEMO)
 }
 
 /// The address in `OLLAMA_HOST`, read as Ollama's own programs read it. Scheme and port may be missing. An address for

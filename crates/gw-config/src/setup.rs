@@ -78,7 +78,7 @@ pub fn refused_offline(refused: Refused) -> (Option<Setup>, Vec<String>) {
     let stand_in = |name: &String| ProviderSettings {
         base_url: Some("http://127.0.0.1".to_owned()),
         discover: true,
-        ..default_providers::plain(name, Api::OPENAI)
+        ..ProviderSettings::plain(name, Api::OPENAI)
     };
     setup.config.providers.extend(broken_providers.iter().map(stand_in));
     problems.extend(setup.problems());

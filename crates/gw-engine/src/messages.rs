@@ -152,7 +152,9 @@ impl Overflow {
         }
         let told = messages::overflow::recognise(&error.message).unwrap_or_default();
         let tokens = told.tokens.unwrap_or(self.tokens);
-        if let Some(maximum) = told.maximum.or(self.maximum) {
+        // An upstream that counts no more than the catalogue's maximum has a smaller context than the catalogue says.
+        let of_catalogue = self.maximum.filter(|maximum| told.tokens.is_none_or(|tokens| tokens > *maximum));
+        if let Some(maximum) = of_catalogue.or(told.maximum).or(self.maximum) {
             error.message = messages::overflow::message(tokens, maximum).into();
         }
         error

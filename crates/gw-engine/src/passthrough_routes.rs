@@ -158,22 +158,12 @@ fn route(
 /// The upstream of a route with a target. The route has all timeouts.
 fn of_target(settings: &PassthroughSettings, target: &str) -> Result<Provider, String> {
     let provider = ProviderSettings {
-        name: NAME.to_owned(),
-        api: Api::OPENAI,
         base_url: Some(target.to_owned()),
-        api_keys: Vec::new(),
         headers: settings.headers.clone(),
-        price_multiplier: Price::from_nanos(1_000_000_000),
-        discover: false,
         timeouts: settings.timeouts,
-        embedding_batch: None,
         allow_private_network: settings.allow_private_network,
         allow_plain_http: settings.allow_plain_http,
-        file_ids: false,
-        allow_members: Vec::new(),
-        deny_betas: Vec::new(),
-        prompt_cache: None,
-        options: Default::default(),
+        ..ProviderSettings::plain(NAME, Api::OPENAI)
     };
     Provider::build(&provider, Timeouts::default()).map_err(|problem| problem.to_string())
 }

@@ -231,8 +231,14 @@ impl PlanRequest<'_> {
                 self.facts(candidate, holder.map(|(_, tokens)| *tokens), now)
             })
             .collect();
-        // An explanation must not advance the round-robin turn.
-        let turn = if trace.is_some() { state.turn() } else { state.next_turn() };
+        // An explanation must not advance a turn.
+        let takes_turn = trace.is_none();
+        let turn = match plan.candidates.first().filter(|_| plan.strategy == Strategy::RoundRobin) {
+            Some(first) if takes_turn => first.model.measured.next_turn(),
+            Some(first) => first.model.measured.turn(),
+            None if takes_turn => state.next_turn(),
+            None => state.turn(),
+        };
         let scored = order(plan.strategy, &self.snapshot.routing.weights, &facts, turn);
         let sorted = scored.iter().filter_map(|scored| plan.candidates.get(scored.index).cloned());
         plan.candidates = sorted.collect();

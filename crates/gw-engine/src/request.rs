@@ -101,9 +101,7 @@ impl ValidatedRequest {
     pub(crate) fn may_be_silent(&self, reasons_unasked: bool) -> bool {
         match self {
             Self::Chat(request) => request.may_be_silent(reasons_unasked),
-            Self::Completion(_) => false,
-            // An image without partial ones is silent until it is complete.
-            Self::OneShot(request) => request.wants_stream(),
+            Self::Completion(_) | Self::OneShot(_) => false,
         }
     }
 

@@ -69,6 +69,7 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
         FailureKind::ModelMissing => Kind::UpstreamModelMissing,
         FailureKind::ContextLength => Kind::ContextLengthExceeded,
         FailureKind::ContentFilter => Kind::ContentFilter,
+        FailureKind::BadRequest if failure.status == Some(413) => Kind::RequestTooLarge,
         FailureKind::BadRequest => Kind::Invalid,
         FailureKind::InvalidResponse => Kind::UpstreamInvalidResponse,
     }

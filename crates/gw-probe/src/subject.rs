@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gw_command::{CommandError, Common};
+use gw_config::paths;
 use gw_config::setup::{self, Setup};
-use gw_config::{default_providers, paths};
 use gw_engine::catalog::{Catalog, Model, ProviderFacts};
 use gw_providers::provider::Provider;
 use gw_providers::settings::{Api, ProviderSettings, Timeouts};
@@ -139,7 +139,7 @@ fn unconfigured(args: &ProbeArgs, url: &str) -> Result<(ProviderSettings, Catalo
             ))
         })?,
     };
-    let mut settings = default_providers::plain(&args.provider, api);
+    let mut settings = ProviderSettings::plain(&args.provider, api);
     settings.base_url = Some(url.to_owned());
     if let Some(name) = &args.key_env {
         let key = paths::variable(name).ok_or_else(|| {

@@ -54,17 +54,20 @@ fn of(settings: &ProviderSettings) -> Option<&'static Preset> {
 /// The address of a provider whose settings give none: that of its preset, or else the usual address of its API.
 #[must_use]
 pub fn base_url(settings: &ProviderSettings) -> Option<&'static str> {
-    let by_api = || {
-        let is_own = !settings.api.is_shared;
-        ALL.iter().find(|preset| is_own && preset.api == settings.api.name)?.base_url
-    };
-    of(settings).and_then(|preset| preset.base_url).or_else(by_api)
+    of(settings).and_then(|preset| preset.base_url).or_else(|| of_api(settings)?.base_url)
+}
+
+/// The preset of the vendor whose API this is; None for an API that several vendors have.
+fn of_api(settings: &ProviderSettings) -> Option<&'static Preset> {
+    let is_own = !settings.api.is_shared;
+    ALL.iter().find(|preset| is_own && preset.api == settings.api.name)
 }
 
 /// The most inputs of one embeddings call to this provider, unless its settings give a number.
 #[must_use]
 pub fn embedding_batch(settings: &ProviderSettings) -> usize {
-    let of_preset = || of(settings).map_or(DEFAULT_BATCH, |preset| preset.embedding_batch);
+    let preset = || of(settings).or_else(|| of_api(settings));
+    let of_preset = || preset().map_or(DEFAULT_BATCH, |preset| preset.embedding_batch);
     settings.api.embedding_batch.unwrap_or_else(of_preset)
 }
 

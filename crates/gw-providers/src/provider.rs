@@ -3,6 +3,7 @@
 mod account;
 mod credentials;
 mod passing;
+mod secret_forms;
 mod sockets;
 
 use std::fmt;
@@ -21,6 +22,7 @@ use secrecy::ExposeSecret;
 pub use self::credentials::KeyState;
 use self::credentials::{Credentials, NoUsableKey};
 pub use self::passing::PassedCall;
+use self::secret_forms::secret_forms;
 use crate::adapter::{Adapter, HttpCall, Signer};
 use crate::client::{Client, UpstreamBody, UpstreamResponse, head_timeout};
 use crate::demo::Demo;
@@ -337,9 +339,11 @@ impl Provider {
         let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
         let signed = self.signer.iter().flat_map(|signer| signer.secrets());
         let known = self.credentials.bare().chain(headers).map(str::to_owned);
-        for secret in known.chain(signed) {
-            if secret.len() >= MIN_SECRET_BYTES && text.contains(&secret) {
-                *text = text.replace(&secret, "[redacted]");
+        for secret in known.chain(signed).filter(|secret| secret.len() >= MIN_SECRET_BYTES) {
+            for form in secret_forms(secret) {
+                if text.contains(&form) {
+                    *text = text.replace(&form, "[redacted]");
+                }
             }
         }
     }

@@ -102,6 +102,29 @@ pub struct ProviderSettings {
 }
 
 impl ProviderSettings {
+    /// A provider with this name and API, without keys, and defaults for all other settings.
+    #[must_use]
+    pub fn plain(name: &str, api: Api) -> Self {
+        Self {
+            name: name.to_owned(),
+            api,
+            base_url: None,
+            api_keys: Vec::new(),
+            headers: Vec::new(),
+            price_multiplier: gw_wire::money::Price::from_nanos(1_000_000_000),
+            discover: false,
+            timeouts: TimeoutOverrides::default(),
+            embedding_batch: None,
+            allow_private_network: true,
+            allow_plain_http: false,
+            file_ids: false,
+            allow_members: Vec::new(),
+            deny_betas: Vec::new(),
+            prompt_cache: None,
+            options: toml::Table::new(),
+        }
+    }
+
     /// An option that is a text.
     ///
     /// # Errors

@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
@@ -30,6 +30,8 @@ const MIN_WEIGHT: f64 = 1e-6;
 pub struct CallMetrics {
     figures: Mutex<Figures>,
     in_flight: AtomicU32,
+    /// The round-robin decisions in which the model is the first candidate. Other models' traffic does not disturb their order.
+    turns: AtomicU64,
 }
 
 /// The fading averages at one moment.
@@ -87,6 +89,17 @@ struct Figures {
 }
 
 impl CallMetrics {
+    /// The round-robin turn of the candidates of which this model is the first.
+    #[must_use]
+    pub fn turn(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// Takes the round-robin turn: the next request gets the next one.
+    pub fn next_turn(&self) -> u64 {
+        self.turns.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Counts a call as in flight.
     pub fn start_call(self: &Arc<Self>) -> InFlight {
         self.in_flight.fetch_add(1, Ordering::Relaxed);

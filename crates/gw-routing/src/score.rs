@@ -167,8 +167,7 @@ fn tier(facts: &Facts, turn: u64, index: u64) -> Tier {
 /// `round_robin`: in each group, positions are counted from the candidate whose turn it is.
 ///
 /// With `W` the sum of the weights, each run of `W` turns gives every candidate exactly its weight, spread evenly: turn
-/// `i` of a run falls on slot `i × k mod W`, with `k` near 0.618 `W` and coprime to `W`. Each run begins at another slot,
-/// so a counter shared with other traffic that takes every second turn does not always meet the same candidate.
+/// `i` falls on slot `i × k mod W`, with `k` near 0.618 `W` and coprime to `W`. Candidates of equal weight alternate.
 fn take_turns(rows: &mut [Scored], facts: &[Facts], turn: u64) {
     let mut next = facts.iter().map(|facts| facts.group).min();
     while let Some(group) = next {
@@ -208,9 +207,8 @@ fn slot(turn: u64, slots: u64) -> u64 {
     }
     let near = (slots as f64 * 0.618) as u64;
     let step = (near.max(1)..).find(|step| gcd(*step, slots) == 1).unwrap_or(1);
-    let begin = rng::mix(turn / slots, slots) % slots;
     // Configured weights of 32 bits could overflow 64 bits here; 128 bits avoid a panic.
-    (u128::from(turn % slots) * u128::from(step) + u128::from(begin)).rem_euclid(u128::from(slots)) as u64
+    (u128::from(turn % slots) * u128::from(step)).rem_euclid(u128::from(slots)) as u64
 }
 
 const fn gcd(mut a: u64, mut b: u64) -> u64 {
@@ -227,7 +225,7 @@ fn explore(strategy: Strategy, rows: &mut [Scored], facts: &[Facts], turn: u64) 
     if !matches!(strategy, Strategy::Fastest | Strategy::Throughput | Strategy::Balanced) {
         return;
     }
-    // At a varying turn in the second half of each 64: see `take_turns` on shared counters.
+    // At a varying turn in the second half of each 64: a request that always takes every 64th turn must not be the only one.
     let half = EXPLORE_EVERY / 2;
     if turn % EXPLORE_EVERY != half + rng::mix(turn / EXPLORE_EVERY, 0) % half {
         return;

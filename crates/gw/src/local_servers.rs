@@ -4,7 +4,6 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
-use gw_config::default_providers;
 use gw_providers::settings::{Api, ProviderSettings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -48,7 +47,7 @@ fn settings(name: &str, port: u16) -> ProviderSettings {
     // Ollama has both dialects. In OpenAI's it silently cuts long prompts.
     let (api, version) = if name == "ollama" { (Api::OLLAMA, "") } else { (Api::OPENAI, "/v1") };
     let base_url = Some(format!("http://127.0.0.1:{port}{version}"));
-    ProviderSettings { base_url, discover: true, ..default_providers::plain(name, api) }
+    ProviderSettings { base_url, discover: true, ..ProviderSettings::plain(name, api) }
 }
 
 /// Whether a server on this port answers `GET /v1/models` with a list.

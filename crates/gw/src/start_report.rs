@@ -117,19 +117,19 @@ const DEMO: &str = "demo";
 
 #[cfg(test)]
 mod tests {
+    use gw_config::default_providers;
     use gw_providers::settings::Api;
 
     use super::*;
-    use gw_config::default_providers;
 
     fn server(name: &str, url: &str) -> ProviderSettings {
-        ProviderSettings { base_url: Some(url.to_owned()), ..default_providers::plain(name, Api::OPENAI) }
+        ProviderSettings { base_url: Some(url.to_owned()), ..ProviderSettings::plain(name, Api::OPENAI) }
     }
 
     #[test]
     fn a_found_server_is_named_with_its_address_and_demo_is_off() {
         let vllm = server("vllm", "http://127.0.0.1:8000/v1");
-        let openai = default_providers::plain("openai", Api::OPENAI);
+        let openai = ProviderSettings::plain("openai", Api::OPENAI);
         let lines = providers(&[openai, vllm.clone()], &ServerSearch::Done(vec![vllm]));
         assert_eq!(lines.len(), 3, "{lines:?}");
         assert_eq!(lines[0], "provider 'openai' is on: OPENAI_API_KEY is set");

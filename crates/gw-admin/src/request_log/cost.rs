@@ -20,7 +20,7 @@ pub(super) struct CostObject {
     /// Only if the request has units other than tokens that have a price.
     #[serde(skip_serializing_if = "Option::is_none")]
     units: Option<Vec<UnitLine>>,
-    /// The cost of the attempts that failed.
+    /// The cost of the other attempts.
     other_attempts_usd: Usd,
     total_usd: Usd,
     /// Whether the lines add up to the logged cost. Otherwise the prices have changed since, or the request had units that the log
@@ -95,8 +95,11 @@ pub(super) fn cost(engine: &Engine, entry: &Entry) -> Option<CostObject> {
         let count = Count(count);
         vec![UnitLine { unit: unit.name(), count, usd_per_unit, cost_usd: Usd(cost.femtos()) }]
     });
-    let failed = entry.attempts.iter().filter(|attempt| attempt.status != "ok");
-    let others: i128 = failed.filter_map(|attempt| attempt.cost).sum();
+    // The lines are of the attempt that served, or else of the last one.
+    let served_at = entry.attempts.iter().rposition(|attempt| attempt.status == "ok");
+    let shown = served_at.unwrap_or(entry.attempts.len().saturating_sub(1));
+    let others = entry.attempts.iter().enumerate().filter(|(at, _)| *at != shown);
+    let others: i128 = others.filter_map(|(_, attempt)| attempt.cost).sum();
     let total = served.femtos().saturating_add(others);
     Some(CostObject {
         currency: "USD",

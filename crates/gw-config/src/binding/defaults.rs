@@ -24,7 +24,6 @@ use gw_telemetry::OtlpSettings;
 use gw_wire::request::RequestLimits;
 use secrecy::SecretString;
 
-use super::super::default_providers;
 use super::super::settings::{
     AgentSettings, CacheSettings, Config, IdentitySettings, ReconcileSettings, StoreSettings, WeightedKey,
 };
@@ -107,7 +106,7 @@ impl Defaults for TimeoutOverrides {
 
 impl Defaults for ProviderSettings {
     fn defaults() -> Self {
-        default_providers::plain("", Api::OPENAI)
+        ProviderSettings::plain("", Api::OPENAI)
     }
 }
 

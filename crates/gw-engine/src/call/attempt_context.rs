@@ -10,7 +10,7 @@ use bytes::Bytes;
 use gw_limits::Limiter;
 use gw_providers::adapter::{Encoded, HttpCall, Reading};
 use gw_providers::client::{UpstreamBody, UpstreamResponse};
-use gw_providers::missing_model::names_model;
+use gw_providers::missing_model::{names_model, names_url};
 use gw_providers::settings::Timeouts;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::money::Money;
@@ -235,7 +235,8 @@ impl AttemptContext {
         let is_completion = matches!(self.request, ValidatedRequest::Completion(_));
         let is_refused =
             failure.kind == FailureKind::ModelMissing && matches!(failure.status, Some(404 | 405));
-        if is_completion && is_refused && !names_model(&failure, &candidate.model.upstream_model) {
+        let is_url = || names_url(&failure) && !names_model(&failure, &candidate.model.upstream_model);
+        if is_completion && is_refused && is_url() {
             failure.code = Some("unsupported_model".to_owned());
             failure.message = format!(
                 "The model '{}' cannot complete text: its provider has no /completions. Send a chat to POST \

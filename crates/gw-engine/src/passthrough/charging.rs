@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use gw_providers::usage_scan::UsageShape;
 use gw_wire::money::Money;
 use gw_wire::usage::{BYTES_PER_TOKEN, LEAST_BYTES_PER_SECOND, Unit, Units, Usage};
 
@@ -11,6 +12,7 @@ use crate::call::upstream_call::{BilledUsage, UpstreamCallId, UpstreamCalls};
 use crate::catalog::Model;
 use crate::passthrough_routes::PassthroughRoute;
 use crate::plan::call_size::CallSize;
+use crate::upstream::dispatch::PROGRESS_NOTES;
 
 /// Tokens of an answer that neither the request nor the model bounds.
 const UNBOUNDED_ANSWER_TOKENS: u64 = 4_096;
@@ -80,6 +82,7 @@ impl Charging {
                 prompts: u64::MAX,
                 answers,
                 has_inner_calls: true,
+                is_unpriced: facts.has_unmetered_work && route.usage == Some(UsageShape::OpenAi),
                 ..CallSize::default()
             },
             most_answer: longest.saturating_mul(answers),
@@ -89,7 +92,12 @@ impl Charging {
 
     /// Whether the cost of a request can be known.
     pub(super) fn has_price(&self) -> bool {
-        self.by_tokens.is_some() || self.flat.is_some()
+        self.by_tokens.is_some() && !self.size.is_unpriced || self.flat.is_some()
+    }
+
+    /// Tokens of a stream between two notes of its progress in the journal, of which `most` are allowed.
+    pub(super) fn progress_tokens(&self, most: u64) -> u64 {
+        most.min(self.most_answer / PROGRESS_NOTES).max(1)
     }
 
     /// The tokens and the cost of the worst case.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use gw_providers::client::UpstreamBody;
 use gw_providers::usage_scan::UsageScanner;
+use gw_wire::usage::BYTES_PER_TOKEN;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, Method};
 use tokio::time::Sleep;
@@ -268,11 +269,14 @@ impl Relay {
 
     /// Tells the journal about reported tokens now and then, for a process that dies.
     fn tell_progress(&mut self) {
-        let Some(every) = self.call.settlement.progress_tokens().filter(|_| self.is_event_stream) else {
+        let Some(every) = self.call.progress_tokens().filter(|_| self.is_event_stream) else {
             return;
         };
         let answer = self.facts(false);
-        let tokens = answer.reported.map_or(0, |usage| usage.total()).saturating_add(answer.text_bytes / 4);
+        let tokens = answer
+            .reported
+            .map_or(0, |usage| usage.total())
+            .saturating_add(answer.text_bytes.div_ceil(BYTES_PER_TOKEN));
         if tokens >= self.told_tokens.saturating_add(every) {
             self.told_tokens = tokens;
             self.call.note_progress(&answer);

@@ -9,15 +9,26 @@ use serde_json::value::RawValue;
 /// The most models that are read from a request.
 const MAX_MODELS: usize = 8;
 
-/// Members that name a model besides `model`, or a list of further models.
-const FURTHER_MODELS: [&str; 4] = ["fallback_model", "fallback_models", "fallbacks", "models"];
-
-/// All other members that matter, at the top and in the settings of an answer.
-const KNOWN_MEMBERS: [&str; 21] = [
-    "model",
-    "modelid",
+/// Members that name a model besides `model`, or a list of further models, or let the provider choose one.
+const FURTHER_MODELS: [&str; 9] = [
+    "fallback_model",
+    "fallback_models",
+    "fallbacks",
+    "models",
     "route",
     "provider",
+    "plugins",
+    "preset",
+    "extra_body",
+];
+
+/// All other members that matter, at the top and in the settings of an answer.
+const KNOWN_MEMBERS: [&str; 22] = [
+    "model",
+    "modelid",
+    "tools",
+    "type",
+    "web_search_options",
     "stream",
     "max_tokens",
     "max_completion_tokens",
@@ -36,6 +47,9 @@ const KNOWN_MEMBERS: [&str; 21] = [
     "candidate_count",
     "deployment",
 ];
+
+/// The types of tools that the client runs itself, as JSON.
+const OWN_TOOLS: [&str; 2] = [r#""function""#, r#""custom""#];
 
 /// The most members that are read of an object. A client that repeats them a million times costs no memory.
 const MAX_MEMBERS: usize = 64;
@@ -56,6 +70,8 @@ pub(crate) struct RequestFacts {
     pub(crate) models: Vec<String>,
     /// A member of the body may choose another model, or the body cannot be read.
     pub(crate) has_other_choice: bool,
+    /// The request asks an API of OpenAI's kind for work that its usage does not show: hosted tools, or plugins.
+    pub(crate) has_unmetered_work: bool,
     /// The client's bound on an answer's tokens.
     pub(crate) max_tokens: Option<u64>,
     /// How many answers it asks for.
@@ -144,15 +160,18 @@ impl RequestFacts {
         };
         self.has_other_choice |= path.split('/').count() > MAX_PARTS;
         // Parameters of a segment stand behind a semicolon.
-        let mut segments =
-            path.split('/').take(MAX_PARTS).map(|segment| segment.split(';').next().unwrap_or_default());
+        let mut segments = path.split('/').take(MAX_PARTS);
+        let plain = |segment: &'_ str| segment.split(';').next().unwrap_or_default().to_owned();
         while let Some(segment) = segments.next() {
-            if !MODEL_SEGMENTS.contains(&&*segment.to_ascii_lowercase()) {
+            if !MODEL_SEGMENTS.contains(&&*plain(segment).to_ascii_lowercase()) {
                 continue;
             }
-            let name = segments.next().map(without_verb).unwrap_or_default();
-            if !name.is_empty() {
-                self.add(name.to_owned());
+            // A server may read the parameters as a part of the name, so both names must be allowed.
+            let whole = segments.next().unwrap_or_default();
+            for name in [without_verb(&plain(whole)), without_verb(whole)] {
+                if !name.is_empty() {
+                    self.add(name.to_owned());
+                }
             }
         }
     }
@@ -181,10 +200,12 @@ impl RequestFacts {
                 Some(model) => self.add(model.strip_prefix("models/").unwrap_or(&model).to_owned()),
                 None => self.has_other_choice = true,
             },
-            // By the last two a provider chooses models or servers.
-            name if FURTHER_MODELS.contains(&name) || matches!(name, "route" | "provider") => {
-                self.has_other_choice |= value.get() != "null"
+            name if FURTHER_MODELS.contains(&name) => {
+                self.has_other_choice |= value.get() != "null";
+                self.has_unmetered_work |= name == "plugins" && value.get() != "null";
             }
+            "web_search_options" => self.has_unmetered_work |= value.get() != "null",
+            "tools" => self.read_tools(value),
             "stream" => self.is_stream |= value.get() == "true",
             "max_tokens" | "max_completion_tokens" | "max_output_tokens" | "max_tokens_to_sample" => {
                 self.max_tokens = self.max_tokens.max(count(value));
@@ -194,6 +215,20 @@ impl RequestFacts {
                 self.read_settings(value);
             }
             _ => {}
+        }
+    }
+
+    /// Reads the tools of OpenAI's APIs. A hosted tool may name a model of its own.
+    fn read_tools(&mut self, value: &RawValue) {
+        let Ok(tools) = serde_json::from_str::<Vec<Members<'_>>>(value.get()) else { return };
+        for (name, value) in tools.iter().flat_map(|tool| &tool.known) {
+            match name.as_str() {
+                "model" => self.read(name, value),
+                "type" => {
+                    self.has_unmetered_work |= !OWN_TOOLS.contains(&value.get());
+                }
+                _ => {}
+            }
         }
     }
 
@@ -268,6 +303,8 @@ mod tests {
             ("/openai/Deployments/a/x", "", &["a"]),
             ("/v1beta/models%2Fa:generateContent", "", &["a"]),
             ("/models;x=1/a", "", &["a"]),
+            ("/models/a;b:generateContent", "", &["a", "a;b"]),
+            ("/v1/chat", r#"{"model":"a","tools":[{"type":"image_generation","model":"b"}]}"#, &["a", "b"]),
             ("/v1beta/tunedModels/a:generateContent", "", &["a"]),
             ("/endpoints/7:rawPredict", "", &["7"]),
             ("/v1/listen?Model=a&x=1", "", &["a"]),
@@ -285,6 +322,9 @@ mod tests {
             r#"{"model":["a"]}"#,
             r#"{"model":"a","models":["b"]}"#,
             r#"{"model":"a","fallbacks":[{"model":"b"}]}"#,
+            r#"{"model":"a","plugins":[{"id":"web"}]}"#,
+            r#"{"model":"a","preset":"b"}"#,
+            r#"{"model":"a","extra_body":{"model":"b"}}"#,
             "nonsense",
             r#"["model"]"#,
             "{\"model\":\"a\"",
@@ -294,6 +334,24 @@ mod tests {
         assert!(!models("/x", r#"{"model":"a","models":null}"#).1);
         assert!(models("/x", &format!("{{{}\"model\":\"b\"}}", "\"n\":1,".repeat(64))).1, "too many members");
         assert!(RequestFacts::of("/x", None).has_other_choice, "a body that is not read");
+    }
+
+    #[test]
+    fn work_that_no_usage_shows_is_noticed() {
+        for (body, wanted) in [
+            (
+                r#"{"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object"}}}]}"#,
+                false,
+            ),
+            (r#"{"tools":[{"type":"custom","name":"f"}]}"#, false),
+            (r#"{"tools":[{"name":"f","input_schema":{}}]}"#, false),
+            (r#"{"tools":[{"type":"web_search"}]}"#, true),
+            (r#"{"web_search_options":{}}"#, true),
+            (r#"{"web_search_options":null}"#, false),
+            (r#"{"plugins":[]}"#, true),
+        ] {
+            assert_eq!(RequestFacts::of("/x", Some(body.as_bytes())).has_unmetered_work, wanted, "{body}");
+        }
     }
 
     #[test]

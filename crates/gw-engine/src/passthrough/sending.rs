@@ -87,6 +87,11 @@ impl SentCall {
         }
     }
 
+    /// Tokens of a stream between two notes of its progress; None = nothing is noted.
+    pub(super) fn progress_tokens(&self) -> Option<u64> {
+        self.settlement.progress_tokens().map(|most| self.charging.progress_tokens(most))
+    }
+
     /// Notes in the journal what the answer has used by now.
     pub(super) fn note_progress(&mut self, answer: &AnswerFacts) {
         self.charge(answer);

@@ -109,10 +109,14 @@ impl CallSize {
                 most(longest_answer, self.answers, estimate.completion),
             ),
         ];
+        let mut is_unknown = false;
         for (count, estimate, most) in counts {
+            let is_credible = *count <= most.max(MAX_BELIEVED_TOKENS);
+            // Nothing is known of the tokens of an image whose count no model can have.
+            is_unknown |= !is_credible && self.most.is_some() && estimate == 0;
             let credible = match *count {
                 0 if !has_told => estimate,
-                count if count <= most.max(MAX_BELIEVED_TOKENS) => count,
+                count if is_credible => count,
                 // The inputs of a one-shot request are known, so the estimate is close.
                 _ if self.most.is_some() => estimate,
                 _ => most,
@@ -120,6 +124,7 @@ impl CallSize {
             usage.estimated |= credible != *count;
             *count = credible;
         }
+        usage.has_unpriced |= is_unknown;
         if self.has_inner_calls && usage.unread_calls > 0 {
             self.add_further_readings(&mut usage, model);
         }

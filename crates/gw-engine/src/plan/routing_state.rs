@@ -74,12 +74,12 @@ impl RoutingState {
         );
     }
 
-    /// The round-robin turn.
+    /// The turn of decisions other than round-robin, from which their random choices are drawn.
     pub(crate) fn turn(&self) -> u64 {
         self.turn.load(Ordering::Relaxed)
     }
 
-    /// Takes the round-robin turn: the next request gets the next one.
+    /// Takes the turn: the next request gets the next one.
     pub(crate) fn next_turn(&self) -> u64 {
         self.turn.fetch_add(1, Ordering::Relaxed)
     }

@@ -16,7 +16,7 @@ use crate::upstream::outcome::{Answer, AttemptOutput, ServedAttempt};
 use crate::upstream::{one_shot, socket, stream, unary};
 
 /// How often the progress of the longest possible answer is noted at least.
-const PROGRESS_NOTES: u64 = 20;
+pub(crate) const PROGRESS_NOTES: u64 = 20;
 
 /// Sends an attempt to its candidate. The output is not decoded yet, unless it is a stream.
 pub(crate) async fn dispatch(

@@ -6,11 +6,11 @@ use bytes::Bytes;
 use gw_wire::request::{RequestLimits, parse_chat, parse_embeddings};
 use serde_json::{Value, json};
 
-use super::{ALL, find};
+use super::{ALL, DEFAULT_BATCH, embedding_batch, find};
 use crate::adapter::{Adapter, ChoiceRange, Target};
 use crate::adapters::openai::OpenAi;
 use crate::model_rules::ModelRules;
-use crate::settings::Api;
+use crate::settings::{Api, ProviderSettings};
 
 fn target() -> Target<'static> {
     Target {
@@ -89,6 +89,15 @@ fn every_provider_of_the_contract_is_known() {
         assert!(preset.base_url.is_some(), "{name}");
     }
     assert!(find("acme").is_none());
+}
+
+#[test]
+fn a_vendors_own_api_has_the_vendors_batches_under_any_name() {
+    for (api, batch) in
+        [(Api::COHERE, 96), (Api::AZURE, 2048), (Api::GEMINI, 100), (Api::OPENAI, DEFAULT_BATCH)]
+    {
+        assert_eq!(embedding_batch(&ProviderSettings::plain("acme", api)), batch, "{}", api.name);
+    }
 }
 
 #[test]

@@ -34,28 +34,15 @@ pub(super) fn fingerprint(settings: &ProviderSettings, base_url: &str) -> [u8; F
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::{Api, TimeoutOverrides};
+    use crate::settings::Api;
 
     fn settings(api: Api, keys: &[&str], region: &str) -> ProviderSettings {
         let mut options = toml::Table::new();
         options.insert("region".to_owned(), toml::Value::String(region.to_owned()));
         ProviderSettings {
-            name: "p".to_owned(),
-            api,
-            base_url: None,
             api_keys: keys.iter().map(|key| ((*key).into(), 1)).collect(),
-            headers: Vec::new(),
-            price_multiplier: gw_wire::money::Price::from_nanos(1_000_000_000),
-            discover: false,
-            timeouts: TimeoutOverrides::default(),
-            embedding_batch: None,
-            allow_private_network: true,
-            allow_plain_http: false,
-            file_ids: false,
-            allow_members: Vec::new(),
-            deny_betas: Vec::new(),
-            prompt_cache: None,
             options,
+            ..ProviderSettings::plain("p", api)
         }
     }
 

@@ -1,9 +1,8 @@
 //! Azure with tokens of Entra ID: how often they are fetched, and that no output shows them.
 
 use gw_providers::provider::Provider;
-use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides, Timeouts};
+use gw_providers::settings::{Api, ProviderSettings, Timeouts};
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::money::Price;
 
 use crate::upstream::{Upstream, call, clocks, collect};
 
@@ -20,22 +19,9 @@ fn provider(resource: &Upstream, authority: &Upstream) -> Provider {
         authority.address
     );
     let settings = ProviderSettings {
-        name: "azure".to_owned(),
-        api: Api::AZURE,
         base_url: Some(format!("http://{}", resource.address)),
-        api_keys: Vec::new(),
-        headers: Vec::new(),
-        price_multiplier: Price::default(),
-        discover: false,
-        timeouts: TimeoutOverrides::default(),
-        embedding_batch: None,
-        allow_private_network: true,
-        allow_plain_http: false,
-        file_ids: false,
-        allow_members: Vec::new(),
-        deny_betas: Vec::new(),
-        prompt_cache: None,
         options: options.parse().unwrap(),
+        ..ProviderSettings::plain("azure", Api::AZURE)
     };
     Provider::build(&settings, Timeouts::default()).unwrap()
 }

@@ -8,9 +8,8 @@ use bytes::Bytes;
 use gw_providers::adapter::{Adapter, ChoiceRange, Encoded, Scheme, Target};
 use gw_providers::presets::{self, Preset};
 use gw_providers::registry;
-use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides};
+use gw_providers::settings::{Api, ProviderSettings};
 use gw_wire::failure::Failure;
-use gw_wire::money::Price;
 use gw_wire::request::member_policy::{RULES, STEERING_PREFIXES};
 use gw_wire::request::{RequestLimits, Rule, parse_chat, parse_completion, parse_embeddings};
 use serde_json::{Value, json};
@@ -63,25 +62,13 @@ pub(crate) fn settings(name: &str, api: Api) -> ProviderSettings {
     };
     let has_address = presets::find(name).is_some_and(|preset| preset.base_url.is_some());
     ProviderSettings {
-        name: name.to_owned(),
-        api,
         base_url: (!has_address && options.is_empty()).then(|| "https://upstream.example".to_owned()),
         api_keys: vec![("key-for-the-docs".to_owned().into(), 1)],
-        headers: Vec::new(),
-        price_multiplier: Price::default(),
-        discover: false,
-        timeouts: TimeoutOverrides::default(),
-        embedding_batch: None,
-        allow_private_network: true,
-        allow_plain_http: false,
-        file_ids: false,
-        allow_members: Vec::new(),
-        deny_betas: Vec::new(),
-        prompt_cache: None,
         options: options
             .iter()
             .map(|(name, value)| ((*name).to_owned(), toml::Value::String((*value).to_owned())))
             .collect(),
+        ..ProviderSettings::plain(name, api)
     }
 }
 

@@ -1,9 +1,8 @@
 //! A configured provider: the requests that it sends, and the secrets that it never shows.
 
 use gw_providers::provider::Provider;
-use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides, Timeouts};
+use gw_providers::settings::{Api, ProviderSettings, Timeouts};
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::money::Price;
 use secrecy::SecretString;
 
 use crate::upstream::{Upstream, call, clocks, collect};
@@ -11,24 +10,7 @@ use crate::upstream::{Upstream, call, clocks, collect};
 const SMALL: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}";
 
 fn settings(base_url: impl Into<String>) -> ProviderSettings {
-    ProviderSettings {
-        name: "acme".to_owned(),
-        api: Api::OPENAI,
-        base_url: Some(base_url.into()),
-        api_keys: Vec::new(),
-        headers: Vec::new(),
-        price_multiplier: Price::default(),
-        discover: false,
-        timeouts: TimeoutOverrides::default(),
-        embedding_batch: None,
-        allow_private_network: true,
-        allow_plain_http: false,
-        file_ids: false,
-        allow_members: Vec::new(),
-        deny_betas: Vec::new(),
-        prompt_cache: None,
-        options: toml::Table::new(),
-    }
+    ProviderSettings { base_url: Some(base_url.into()), ..ProviderSettings::plain("acme", Api::OPENAI) }
 }
 
 fn build(settings: &ProviderSettings) -> Result<Provider, String> {

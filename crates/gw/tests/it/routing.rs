@@ -134,7 +134,7 @@ async fn which_failures_move_on() {
     for (failure, code) in [
         (Answer::error(400, "bad", "m"), "bad"),
         (Answer::error(422, "bad", "m"), "bad"),
-        (Answer::error(413, "big", "m"), "big"),
+        (Answer::error(413, "big", "m"), "request_too_large"),
         (Answer::error(400, "content_filter", "m"), "content_filter"),
     ] {
         let before = world.second.hits();

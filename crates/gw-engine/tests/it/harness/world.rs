@@ -166,22 +166,10 @@ fn key(limits: Limits) -> KeySettings {
 fn provider(name: &str, keys: usize, embedding_batch: Option<usize>) -> ProviderSettings {
     let key = |number: usize| (SecretString::from(format!("upstream-key-{number}")), 1);
     ProviderSettings {
-        name: name.to_owned(),
-        api: Api::OPENAI,
-        base_url: None,
         api_keys: (1..=keys).map(key).collect(),
-        headers: Vec::new(),
-        price_multiplier: one(),
-        discover: false,
-        timeouts: Default::default(),
         embedding_batch,
         allow_private_network: false,
-        allow_plain_http: false,
-        file_ids: false,
-        allow_members: Vec::new(),
-        deny_betas: Vec::new(),
-        prompt_cache: None,
-        options: Default::default(),
+        ..ProviderSettings::plain(name, Api::OPENAI)
     }
 }
 

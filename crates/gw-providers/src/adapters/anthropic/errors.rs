@@ -19,9 +19,6 @@ pub(in crate::adapters) fn classify(status: u16, headers: &HeaderMap, body: &[u8
     }
     let failure = failure::classify(status, headers, body);
     match (failure.kind, status) {
-        (FailureKind::BadRequest, 413) => {
-            Failure { code: failure.code.or(Some("request_too_large".to_owned())), ..failure }
-        }
         (FailureKind::BadRequest, 400) => refine(failure, body),
         _ => failure,
     }

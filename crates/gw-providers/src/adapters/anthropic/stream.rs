@@ -203,7 +203,7 @@ impl AnthropicStreamState {
 
     fn message_delta(&mut self, message_event: wire::AnthropicEvent<'_>, sink: EventSink<'_>) {
         if let Some(usage) = message_event.usage {
-            self.counts.take(usage);
+            self.counts.take_last(usage);
         }
         let delta = message_event.delta.unwrap_or_default();
         let (stop_reason, refusal) = (delta.stop_reason, StopDetails::explanation(delta.stop_details));

@@ -37,6 +37,8 @@ pub(crate) struct AnthropicUsage {
     /// The cost that an upstream states, such as a gateway that speaks this dialect.
     stated_cost: Option<StatedCost>,
     is_odd: bool,
+    /// A usage of the end of a stream was taken.
+    has_last: bool,
 }
 
 /// The tokens with which the API summarised the conversation before or during the answer. They are billed like others,
@@ -123,6 +125,15 @@ impl AnthropicUsage {
         };
         self.has_other_service |=
             is_other("speed", &["", "standard"]) || is_other("inference_geo", &USUAL_REGIONS);
+    }
+
+    /// Takes a usage of the end of a stream. The start of a stream has a placeholder for the tokens of the answer, which does not stand if
+    /// the end has no count.
+    pub(super) fn take_last(&mut self, usage: &RawValue) {
+        if !std::mem::replace(&mut self.has_last, true) {
+            self.output = None;
+        }
+        self.take(usage);
     }
 
     /// Notes that the model called a hosted tool. The API's own count replaces these.
@@ -216,6 +227,27 @@ mod tests {
         let mut counts = AnthropicUsage::default();
         usages.iter().for_each(|usage| counts.take(&RawValue::from_string((*usage).to_owned()).unwrap()));
         counts.usage()
+    }
+
+    #[test]
+    fn the_placeholder_of_a_streams_start_is_no_count_of_its_answer() {
+        let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
+        let started = || {
+            let mut counts = AnthropicUsage::default();
+            counts.take(&raw(r#"{"input_tokens":10,"output_tokens":1}"#));
+            counts
+        };
+        for end in ["{}", r#"{"output_tokens":null}"#, r#"{"input_tokens":10}"#] {
+            let mut counts = started();
+            counts.take_last(&raw(end));
+            let usage = counts.usage().unwrap();
+            assert_eq!((usage.prompt, usage.completion, usage.estimated), (10, 0, true), "{end}");
+        }
+        let mut counts = started();
+        counts.take_last(&raw(r#"{"output_tokens":7}"#));
+        counts.take_last(&raw("{}"));
+        let usage = counts.usage().unwrap();
+        assert_eq!((usage.completion, usage.estimated), (7, false), "a later usage without a count");
     }
 
     #[test]

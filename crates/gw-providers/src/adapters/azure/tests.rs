@@ -5,7 +5,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use gw_wire::event::Event;
 use gw_wire::failure::FailureKind::{self, *};
-use gw_wire::money::Price;
 use gw_wire::request::{RequestLimits, parse_chat, parse_completion, parse_embeddings};
 use http::HeaderMap;
 use proptest::prelude::*;
@@ -14,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::adapter::{Adapter, Built, ChoiceRange, Encoded, Reading, Scheme, Target};
 use crate::registry;
-use crate::settings::{Api, ProviderSettings, SettingsError, TimeoutOverrides};
+use crate::settings::{Api, ProviderSettings, SettingsError};
 
 macro_rules! fixture {
     ($name:literal) => {
@@ -26,23 +25,12 @@ const ENDPOINT: &str = "https://res.openai.azure.com";
 
 fn settings(base_url: &str, options: &str) -> ProviderSettings {
     ProviderSettings {
-        name: "azure".to_owned(),
-        api: Api::AZURE,
         base_url: Some(base_url.to_owned()),
-        api_keys: Vec::new(),
-        headers: Vec::new(),
-        price_multiplier: Price::default(),
-        discover: false,
-        timeouts: TimeoutOverrides::default(),
-        embedding_batch: None,
         allow_private_network: false,
-        allow_plain_http: false,
-        file_ids: false,
         // The requests of these tests search the operator's data.
         allow_members: vec!["data_sources".to_owned()],
-        deny_betas: Vec::new(),
-        prompt_cache: None,
         options: options.parse().unwrap(),
+        ..ProviderSettings::plain("azure", Api::AZURE)
     }
 }
 

@@ -5,13 +5,12 @@ mod requests;
 
 use bytes::Bytes;
 use gw_wire::conversation::alphanumeric_id;
-use gw_wire::money::Price;
 use gw_wire::request::{RequestLimits, parse_chat, parse_completion};
 use serde_json::Value;
 
 use crate::adapter::{Adapter, ChoiceRange, Encoded, Target};
 use crate::registry;
-use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
+use crate::settings::{Api, ProviderSettings};
 
 macro_rules! fixture {
     ($name:literal) => {
@@ -21,24 +20,8 @@ macro_rules! fixture {
 use fixture;
 
 fn mistral() -> Box<dyn Adapter> {
-    let settings = ProviderSettings {
-        name: "mistral".to_owned(),
-        api: Api::MISTRAL,
-        base_url: None,
-        api_keys: Vec::new(),
-        headers: Vec::new(),
-        price_multiplier: Price::default(),
-        discover: false,
-        timeouts: TimeoutOverrides::default(),
-        embedding_batch: None,
-        allow_private_network: false,
-        allow_plain_http: false,
-        file_ids: false,
-        allow_members: Vec::new(),
-        deny_betas: Vec::new(),
-        prompt_cache: None,
-        options: toml::Table::new(),
-    };
+    let settings =
+        ProviderSettings { allow_private_network: false, ..ProviderSettings::plain("mistral", Api::MISTRAL) };
     registry::build(&settings).unwrap().adapter
 }
 

@@ -13,29 +13,14 @@ use serde_json::{Value, json};
 
 use super::build_with;
 use crate::adapter::{Built, ChoiceRange, HttpCall, Reading, Target};
-use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
+use crate::settings::{Api, ProviderSettings};
 
 fn settings(options: &[(&str, &str)], keys: &[&str]) -> ProviderSettings {
+    let options = options.iter().map(|(name, value)| ((*name).to_owned(), toml::Value::from(*value)));
     ProviderSettings {
-        name: "gcp".to_owned(),
-        api: Api::VERTEX,
-        base_url: None,
         api_keys: keys.iter().map(|key| (SecretString::from(*key), 1)).collect(),
-        headers: Vec::new(),
-        price_multiplier: gw_wire::money::Price::default(),
-        discover: false,
-        timeouts: TimeoutOverrides::default(),
-        embedding_batch: None,
-        allow_private_network: true,
-        allow_plain_http: false,
-        file_ids: false,
-        allow_members: Vec::new(),
-        deny_betas: Vec::new(),
-        prompt_cache: None,
-        options: options
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), toml::Value::from(*value)))
-            .collect(),
+        options: options.collect(),
+        ..ProviderSettings::plain("gcp", Api::VERTEX)
     }
 }
 

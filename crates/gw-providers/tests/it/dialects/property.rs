@@ -9,10 +9,9 @@ use std::iter;
 use bytes::Bytes;
 use gw_providers::adapter::{Adapter, ChoiceRange, HttpCall, Reading, StreamDecoder, Target};
 use gw_providers::registry;
-use gw_providers::settings::{Api, ProviderSettings, TimeoutOverrides};
+use gw_providers::settings::{Api, ProviderSettings};
 use gw_wire::event::Event;
 use gw_wire::failure::Failure;
-use gw_wire::money::Price;
 use gw_wire::request::{RequestLimits, parse_chat, parse_completion, parse_embeddings};
 use gw_wire::stream::{Normaliser, Opening, Shape};
 use http::{HeaderMap, Uri};
@@ -28,22 +27,10 @@ pub(crate) fn adapter(api: Api) -> Box<dyn Adapter> {
         options.insert("project".to_owned(), "a-project".into());
     }
     let settings = ProviderSettings {
-        name: "any".to_owned(),
-        api,
         base_url: Some("http://127.0.0.1:1".to_owned()),
         api_keys: vec![(SecretString::from("a-key"), 1)],
-        headers: Vec::new(),
-        price_multiplier: Price::default(),
-        discover: false,
-        timeouts: TimeoutOverrides::default(),
-        embedding_batch: None,
-        allow_private_network: true,
-        allow_plain_http: false,
-        file_ids: false,
-        allow_members: Vec::new(),
-        deny_betas: Vec::new(),
-        prompt_cache: None,
         options,
+        ..ProviderSettings::plain("any", api)
     };
     let built = registry::build(&settings);
     built.unwrap_or_else(|fault| unreachable!("{}: {fault}", api.as_str())).adapter

@@ -175,10 +175,11 @@ async fn a_discovered_model_named_by_a_path_is_offered_by_its_files_name() {
 }
 
 #[tokio::test]
-async fn a_path_like_name_can_be_configured_too() {
-    let model = "[[models]]\nid = \"acme//models/y.gguf\"\ncategory = [\"chat\"]\n".to_owned();
+async fn a_path_can_be_the_upstreams_name_of_a_configured_model() {
+    let model = "[[models]]\nid = \"acme/y\"\nupstream_model = \"/models/y.gguf\"\ncategory = [\"chat\"]\n"
+        .to_owned();
     let world = Setup { extra: model, ..Setup::default() }.start().await;
-    world.chat_ok(&chat("acme//models/y.gguf")).await;
+    world.chat_ok(&chat("acme/y")).await;
     assert_eq!(world.upstream.last().json()["model"], "/models/y.gguf");
 }
 

@@ -203,6 +203,20 @@ async fn other_models_wrong_requests_and_wrong_answers_are_refused_and_fallbacks
 }
 
 #[tokio::test]
+async fn a_silent_upstream_has_the_time_to_the_first_token_and_another_speaks() {
+    let timeouts = "first_token_ms = 500";
+    let world = Setup { timeouts, routing: "retries = 0", ..Setup::default() }.start().await;
+    world.upstream.always(Answer::steps(Vec::new()).hang());
+    for more in [json!({}), json!({"stream_format": "sse"})] {
+        let more = with(more, json!({"routing": {"fallback": ["demo/speech"]}}));
+        let answer = world.client.post_json(PATH, &say("acme/speak", more)).await.ok();
+        assert_eq!(answer.header("x-gateway-model"), Some("demo/speech"));
+        let row = row_of(&world, &answer).await;
+        assert_eq!(row["attempts"][0]["status"], "upstream_timeout", "{row}");
+    }
+}
+
+#[tokio::test]
 async fn azure_is_called_at_its_deployment() {
     let azure = FakeUpstream::start().await;
     let extra = format!(

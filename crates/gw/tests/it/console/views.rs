@@ -147,6 +147,21 @@ async fn a_request_has_its_cost_line_by_line_and_its_neighbours_in_time() {
     for model in ["acme/fast", "acme/plain", "demo/error-500"] {
         ids.push(id(&agent.post_json("/v1/chat/completions", &chat(model)).await));
     }
+    // A torn answer costs its prompt, and is the only attempt.
+    world.upstream.enqueue(Answer::full(200, &[("content-type", "application/json")], "{"));
+    let torn = id(&world.client.post_json("/v1/chat/completions", &chat("acme/plain")).await);
+    let torn = logged(&admin, &torn).await;
+    assert_eq!(
+        (&torn["cost"]["total_usd"], &torn["cost"]["matches_log"]),
+        (&torn["cost_usd"], &json!(true)),
+        "{torn}"
+    );
+    assert_eq!(
+        (&torn["cost"]["other_attempts_usd"], &torn["completion_tokens"]),
+        (&json!(0), &json!(0)),
+        "{torn}"
+    );
+    assert!(torn["cost_usd"].as_f64() > Some(0.0), "{torn}");
     for id in &ids {
         logged(&admin, id).await;
     }

@@ -24,7 +24,7 @@ const CLIENTS: usize = 24;
 const REPLICAS: usize = 2;
 
 fn seconds() -> u64 {
-    std::env::var("CHAOS_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(20)
+    std::env::var("CHAOS_SECONDS").ok().and_then(|seconds| seconds.parse().ok()).unwrap_or(8)
 }
 
 /// The prompt and completion tokens that the upstream reported; `None` when it reported none.

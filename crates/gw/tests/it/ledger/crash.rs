@@ -21,7 +21,7 @@ const IN_FLIGHT: usize = 50;
 
 /// The number of kills (`kill -9`): `P1_ROUNDS`, or the default.
 pub(crate) fn rounds() -> usize {
-    std::env::var("P1_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(100)
+    std::env::var("P1_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(20)
 }
 
 /// The request ids of complete answers, by `user`.

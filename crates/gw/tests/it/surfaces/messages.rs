@@ -156,6 +156,20 @@ async fn a_prompt_that_is_too_long_is_told_in_the_words_that_start_a_compaction(
     let answer = ask_messages(&world.client, &message("acme/fast")).await;
     assert_eq!(answer.status, 400, "{}", answer.text());
     assert_eq!(answer.json()["error"]["message"], "prompt is too long: 9001 tokens > 8192 maximum");
+    // The catalogue gives the maximum that clients know of, unless the upstream's own is the smaller one, as above.
+    let told = "This model's maximum context length is 8192 tokens. However, your messages resulted in 130001 tokens.";
+    world.upstream.enqueue(Answer::error(400, "context_length_exceeded", told));
+    let answer = ask_messages(&world.client, &message("acme/fast")).await;
+    assert_eq!(answer.json()["error"]["message"], "prompt is too long: 130001 tokens > 128000 maximum");
+}
+
+#[tokio::test]
+async fn a_request_that_the_upstream_finds_too_large_keeps_its_status() {
+    let world = world().await;
+    world.upstream.enqueue(Answer::error(413, "request_too_large", "Request exceeds the maximum size"));
+    let answer = ask_messages(&world.client, &message("acme/fast")).await;
+    let body = answer.json();
+    assert_eq!((answer.status, &body["error"]["type"]), (413, &json!("request_too_large")), "{body}");
 }
 
 #[tokio::test]

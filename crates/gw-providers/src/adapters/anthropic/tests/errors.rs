@@ -52,7 +52,6 @@ fn every_documented_error_has_its_kind_and_retry_after() {
         assert_eq!(failure.kind, expected, "{status} {kind} {message}");
         assert_eq!((failure.status, failure.retry_after), (Some(status), Some(Duration::from_secs(7))));
     }
-    assert_eq!(failure(413, "request_too_large", "x").code.as_deref(), Some("request_too_large"));
     let poor = failure(400, "invalid_request_error", "Your credit balance is too low to access the API.");
     assert!(!poor.message.contains("credit balance"), "{poor}");
     let long = failure(400, "invalid_request_error", "x exceed context limit: 1 > 0");

@@ -2,33 +2,20 @@
 
 use std::collections::HashMap;
 
-use gw_wire::money::Price;
 use secrecy::SecretString;
 
 use super::super::build_in;
 use super::super::credentials::AwsEnvironment;
 use crate::adapter::{Built, HttpCall, Scheme};
-use crate::settings::{Api, ProviderSettings, TimeoutOverrides};
+use crate::settings::{Api, ProviderSettings};
 
 fn settings(key: Option<&str>, base_url: Option<&str>, options: &[(&str, &str)]) -> ProviderSettings {
     let options = options.iter().map(|(name, value)| ((*name).to_owned(), toml::Value::from(*value)));
     ProviderSettings {
-        name: "amazon".to_owned(),
-        api: Api::BEDROCK,
         base_url: base_url.map(str::to_owned),
         api_keys: key.into_iter().map(|key| (SecretString::from(key), 1)).collect(),
-        headers: Vec::new(),
-        price_multiplier: Price::from_nanos(1_000_000_000),
-        discover: false,
-        timeouts: TimeoutOverrides::default(),
-        embedding_batch: None,
-        allow_private_network: true,
-        allow_plain_http: false,
-        file_ids: false,
-        allow_members: Vec::new(),
-        deny_betas: Vec::new(),
-        prompt_cache: None,
         options: options.collect(),
+        ..ProviderSettings::plain("amazon", Api::BEDROCK)
     }
 }
 

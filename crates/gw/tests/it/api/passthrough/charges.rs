@@ -5,7 +5,7 @@ use gw_testkit::upstream::Step;
 use serde_json::{Value, json};
 
 use super::{admin, row, told, world_with};
-use crate::harness::{LIMITED, assert_error};
+use crate::harness::{LIMITED, assert_error, with};
 
 /// `acme/fast` by its name at the provider.
 const FAST: &str = "fast-2026-01";
@@ -107,6 +107,10 @@ async fn a_key_with_a_list_of_models_names_a_model_of_it() {
         json!({"model": "plain", "Model": FAST}),
         json!({"model": "plain", "models": [FAST]}),
         json!({"model": ["plain"]}),
+        json!({"model": "plain", "preset": "other"}),
+        json!({"model": "plain", "plugins": [{"id": "web", "model": FAST}]}),
+        json!({"model": "plain", "extra_body": {"model": FAST}}),
+        json!({"model": "plain", "tools": [{"type": "image_generation", "model": FAST}]}),
     ] {
         let answer = client.post_json("/acme/chat/completions", &body).await;
         assert_error(&body.to_string(), &answer, 403, "permission_error", "model_not_allowed");
@@ -114,7 +118,7 @@ async fn a_key_with_a_list_of_models_names_a_model_of_it() {
     let twice = br#"{"model":"plain","model":"fast-2026-01"}"#;
     let answer = client.post_bytes("/acme/chat/completions", twice).await;
     assert_error("two models", &answer, 403, "permission_error", "model_not_allowed");
-    for path in ["/acme/models", "/acme/models/fast-2026-01", "/fee/x"] {
+    for path in ["/acme/models", "/acme/models/fast-2026-01", "/acme/models/plain;fast-2026-01:x", "/fee/x"] {
         let answer = client.get(path).await;
         assert_error(path, &answer, 403, "permission_error", "model_not_allowed");
     }
@@ -128,6 +132,22 @@ async fn a_key_with_a_list_of_models_names_a_model_of_it() {
         (&json!("model_not_allowed"), &json!(0)),
         "{refused}"
     );
+}
+
+#[tokio::test]
+async fn work_that_no_usage_shows_makes_the_cost_unknown() {
+    let world = world_with("").await;
+    world.upstream.always(Answer::json(200, &told()));
+    for more in [
+        json!({"web_search_options": {}}),
+        json!({"tools": [{"type": "web_search"}]}),
+        json!({"plugins": []}),
+    ] {
+        let body = with(json!({"model": "plain"}), more);
+        let answer = world.client.post_json("/acme/chat/completions", &body).await.ok();
+        let row = row(&world, &answer).await;
+        assert_eq!((&row["unpriced"], &row["prompt_tokens"]), (&json!(true), &json!(100)), "{body}: {row}");
+    }
 }
 
 #[tokio::test]
