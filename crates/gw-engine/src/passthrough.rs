@@ -13,7 +13,7 @@ use bytes::Bytes;
 use gw_limits::Subject;
 use gw_providers::settings::Timeouts;
 use gw_wire::operation::Operation;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use self::charging::Charging;
 pub use self::relay::{RelayedBody, TornAnswer};
@@ -64,6 +64,8 @@ pub struct PassthroughReply {
     pub status: u16,
     /// The headers as the upstream sent them.
     pub headers: HeaderMap,
+    /// The gateway's own header, if the request has a budget.
+    pub budget_left: Option<(HeaderName, HeaderValue)>,
     /// The body.
     pub body: RelayedBody,
 }
@@ -107,7 +109,7 @@ pub(crate) async fn run(
     let call = SentCall::new(snapshot, candidate, charging, settlement);
     let mut reply = sending::send(call, &client, request, clocks, services.cutoff_watch()).await?;
     if let Some(subjects) = at {
-        reply.headers.extend(budget_left(&services.limiter, &subjects).await);
+        reply.budget_left = budget_left(&services.limiter, &subjects).await;
     }
     Ok(reply)
 }

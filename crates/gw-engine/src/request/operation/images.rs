@@ -19,7 +19,7 @@ use gw_wire::usage::{BYTES_PER_TOKEN, ImageQuality, ImageSize, Units, Usage};
 use crate::catalog::Model;
 use crate::clock;
 use crate::error::{Error, Kind};
-use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
+use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotSize, facts_of_members};
 
 /// The bytes of a usual image in base64.
 const IMAGE_BYTES: usize = 3 << 20;
@@ -38,16 +38,7 @@ impl OneShot for ImagesRequest {
         PlainOperation::Images
     }
 
-    fn facts(&self) -> OneShotFacts<'_> {
-        OneShotFacts {
-            body: &self.body,
-            model: &self.model,
-            prompt_bytes: self.prompt_bytes,
-            references: &self.references,
-            guarded: &self.guarded,
-            routing: Some(&self.routing),
-        }
-    }
+    facts_of_members!();
 
     fn parts(&self) -> usize {
         self.n as usize

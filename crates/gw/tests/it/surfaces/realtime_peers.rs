@@ -182,7 +182,7 @@ fn config_of(upstream: &RealtimeUpstream, scheme: &str, provider: &str, path: &s
     format!(
         "[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\n\
          [[providers]]\nname = \"up\"\n{provider}\nbase_url = \"{scheme}://{addr}{path}\"\napi_key = \"{UPSTREAM_KEY}\"\n\
-         [[models]]\nid = \"up/voice\"\ncategory = [\"realtime\"]\n"
+         [[models]]\nid = \"up/voice\"\ncategory = [\"realtime\"]\n[routing]\nretries = 0\n"
     )
 }
 
