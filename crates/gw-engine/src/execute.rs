@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_limits::Subject;
+use gw_limits::{Limiter, Subject};
 use gw_wire::stream::Opening;
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue};
@@ -81,12 +81,7 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
     headers.extend(media_type.map(|media_type| (CONTENT_TYPE, HeaderValue::from_static(media_type))));
     let of_target = call.context.client.rules.as_ref().and_then(|rules| of_target(&call, rules, index));
     let subjects = of_target.as_deref().unwrap_or(call.context.client.subjects());
-    if subjects.iter().any(|subject| subject.limits().budget.is_some()) {
-        headers.extend(match call.context.limiter.least_left_here(subjects) {
-            Some(left) => left.and_then(left_header),
-            None => Box::pin(least_left(&call, subjects)).await,
-        });
-    }
+    headers.extend(budget_left(&call.context.limiter, subjects).await);
     match answer {
         Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body) }),
         Answer::Stream(_) | Answer::Vectors(_) | Answer::Socket(_) => {
@@ -95,9 +90,19 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
     }
 }
 
-/// The header with the least money that a budget of the request has left after it.
-async fn least_left(call: &Call, subjects: &[Arc<Subject>]) -> Option<(HeaderName, HeaderValue)> {
-    left_header(call.context.limiter.least_left(subjects).await?)
+/// The header with the least money that a budget of these subjects has left after the request. None: none has a budget.
+pub(crate) async fn budget_left(
+    limiter: &Limiter,
+    subjects: &[Arc<Subject>],
+) -> Option<(HeaderName, HeaderValue)> {
+    if !subjects.iter().any(|subject| subject.limits().budget.is_some()) {
+        return None;
+    }
+    let left = match limiter.least_left_here(subjects) {
+        Some(left) => left,
+        None => Box::pin(limiter.least_left(subjects)).await,
+    };
+    left.and_then(left_header)
 }
 
 /// The key, its team and all rules of the target that has served. None: no rule is one of targets.
@@ -112,12 +117,18 @@ async fn stream(services: &Services, call: Box<Call>) -> Result<Reply> {
     let file_type = call.context.request.form().filter(|form| form.is_file());
     let file_type = file_type.and_then(|_| call.context.request.one_shot()?.media_type());
     let disconnect_drain = services.disconnect_drain_of(&call);
+    let limiter = call.context.limiter.clone();
+    let subjects = file_type.map(|_| call.context.client.subjects().to_vec()).unwrap_or_default();
     let mut stream = waiting_stream(services, call, disconnect_drain);
     if let Some(file_type) = file_type {
         // A file has no place for a sign of life, so that its head waits for its first piece.
         let mut headers = reply_headers(stream.opened().await?.as_ref());
         let (own_type, cost) = stream.sound();
         headers.extend(cost_header(cost));
+        if cost.is_some() {
+            // The reservation covers the whole answer, so no less is left after it.
+            headers.extend(budget_left(&limiter, &subjects).await);
+        }
         headers.push((CONTENT_TYPE, own_type.unwrap_or(HeaderValue::from_static(file_type))));
         return Ok(Reply { headers, body: ReplyBody::Stream(stream) });
     }

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use gw_limits::Subject;
 use gw_providers::settings::Timeouts;
 use gw_wire::operation::Operation;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use self::charging::Charging;
 pub use self::relay::{RelayedBody, TornAnswer};
@@ -25,6 +26,7 @@ use crate::call::settlement::{Outcome, Settlement};
 use crate::catalog::Model;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::{Error, Kind, Result};
+use crate::execute::budget_left;
 use crate::passthrough_routes::PassthroughRoute;
 use crate::plan::candidate::Candidate;
 use crate::plan::snapshot::Snapshot;
@@ -62,6 +64,8 @@ pub struct PassthroughReply {
     pub status: u16,
     /// The headers as the upstream sent them.
     pub headers: HeaderMap,
+    /// The gateway's own header, if the request has a budget.
+    pub budget_left: Option<(HeaderName, HeaderValue)>,
     /// The body.
     pub body: RelayedBody,
 }
@@ -100,8 +104,21 @@ pub(crate) async fn run(
         }
     };
     let ReadyRequest { snapshot, candidate, charging, clocks, .. } = prepared;
+    // Tokens are counted when the answer is over, and then it has no headers any more.
+    let at = charging.is_flat().then(|| subjects_at(services, &client, &candidate));
     let call = SentCall::new(snapshot, candidate, charging, settlement);
-    sending::send(call, &client, request, clocks, services.cutoff_watch()).await
+    let mut reply = sending::send(call, &client, request, clocks, services.cutoff_watch()).await?;
+    if let Some(subjects) = at {
+        reply.budget_left = budget_left(&services.limiter, &subjects).await;
+    }
+    Ok(reply)
+}
+
+/// The key, its team and all rules of a request to this target.
+fn subjects_at(services: &Services, client: &RequestContext, candidate: &Candidate) -> Vec<Arc<Subject>> {
+    let rules = client.rules.as_ref();
+    let at = rules.and_then(|rules| rules.at(&services.limiter, client.asker(), candidate.serving()));
+    client.subjects().iter().chain(at.iter().flat_map(|at| at.of_counters())).cloned().collect()
 }
 
 /// The steps before anything is sent: the model, the permission, the session, the reservation.

@@ -71,6 +71,12 @@ impl PassthroughRoute {
         self.credential == CredentialMode::Inject
     }
 
+    /// Whether the upstream reads a credential from the parameter `key`, as Google does.
+    #[must_use]
+    pub fn takes_key_in_query(&self) -> bool {
+        self.provider.takes_key_in_query()
+    }
+
     /// Whether the body of a request must be there before the request is sent.
     #[must_use]
     pub fn needs_whole_body(&self) -> bool {

@@ -6,7 +6,7 @@ mod session;
 mod transcript;
 
 use bytes::Bytes;
-pub use gw_providers::client::UpstreamSocket;
+pub use gw_providers::client::{ReadMeter, UpstreamSocket, poll_divided};
 use gw_wire::operation::PlainOperation;
 
 pub(crate) use self::response::begin;

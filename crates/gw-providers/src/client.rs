@@ -14,6 +14,7 @@ mod origin;
 mod pool;
 mod request_body;
 mod socket;
+mod socket_io;
 mod tls;
 mod websocket;
 
@@ -39,9 +40,10 @@ use self::origin::Origin;
 use self::pool::Pool;
 use self::request_body::RequestBody;
 pub use self::request_body::{StreamedBody, TornUpload, UploadSource};
+pub use self::socket_io::{ReadMeter, SocketIo, poll_divided};
 use self::tls::Tls;
 pub(crate) use self::websocket::over as socket_over;
-pub use self::websocket::{SocketAnswer, SocketIo, SocketLimits, UpstreamSocket};
+pub use self::websocket::{SocketAnswer, SocketLimits, UpstreamSocket};
 
 /// A response head and the body that follows it.
 #[derive(Debug)]

@@ -247,6 +247,9 @@ where
         (_, Some(matched)) => Some(passthrough_caller(&state, parts, &matched.route, record)?),
         (_, None) => Some(authenticate(&state, parts, route, record).await?),
     };
+    if found.names_unknown_method(parts) {
+        return Err(unknown_url(parts));
+    }
     if let Some(refusal) = method_refusal(parts, found, record) {
         return Ok(refusal);
     }

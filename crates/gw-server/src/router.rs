@@ -11,6 +11,7 @@ use gw_wire::dialects::gemini::GeminiMethod;
 use gw_wire::operation::{Operation, PlainOperation};
 use gw_wire::percent::decode;
 use http::Method;
+use http::request::Parts;
 
 use self::aliases::of_alias;
 pub use self::endpoint::Guard;
@@ -275,6 +276,14 @@ impl RouteMatch<'_> {
     /// Whether its requests are traced.
     pub(crate) fn is_traced(&self) -> bool {
         self.route.pattern.starts_with("/v1") || self.passthrough.is_some()
+    }
+
+    /// Whether a POST names a method of a model that does not exist, as in `/v1beta/models/NAME:predict`. A GET reads the model whose
+    /// name has the colon.
+    pub(crate) fn names_unknown_method(&self, parts: &Parts) -> bool {
+        let is_model =
+            self.route.matching == Matching::Rest && matches!(self.route.endpoint, Endpoint::Catalogue(_));
+        is_model && parts.method == Method::POST && self.id.as_deref().is_some_and(|id| id.contains(':'))
     }
 
     /// Whether no endpoint answers the path.

@@ -9,6 +9,7 @@ mod error_event;
 mod handshake;
 mod message_meter;
 pub(crate) mod realtime;
+mod sending;
 mod socket;
 mod turn;
 mod turn_request;

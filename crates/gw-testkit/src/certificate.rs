@@ -39,7 +39,9 @@ impl Certificate {
         Self { pem: made.pem(), key_pem: key.serialize_pem() }
     }
 
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+    /// Accepts TLS connections with the certificate.
+    #[must_use]
+    pub fn acceptor(&self) -> TlsAcceptor {
         let chain = CertificateDer::from_pem_slice(self.pem.as_bytes()).expect("our own PEM");
         let key = PrivateKeyDer::from_pem_slice(self.key_pem.as_bytes()).expect("our own PEM");
         let config = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))

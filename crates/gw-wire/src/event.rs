@@ -14,6 +14,8 @@ use crate::usage::{BYTES_PER_TOKEN, IMAGE_TOKENS, Usage, text_bytes};
 
 /// The name of an [`Event::Extra`] with a partial image of a stream of images.
 pub const PARTIAL_IMAGE: &str = "image_generation.partial_image";
+/// Image tokens of a partial image (GPT Image at platform.openai.com/docs/guides/image-generation, November 2026).
+pub const PARTIAL_IMAGE_TOKENS: u64 = 100;
 /// The name of an [`Event::Extra`] with a complete image of a stream of images.
 pub const COMPLETED_IMAGE: &str = "image_generation.completed";
 
@@ -193,8 +195,9 @@ impl Event<'_> {
             }
             // Annotations come from a tool or from the gateway; the model did not generate them.
             Self::Extra { name: "annotations", .. } => 0,
-            // The usage counts images, because the bytes of a file say nothing about its tokens.
-            Self::Extra { name: PARTIAL_IMAGE | COMPLETED_IMAGE, .. } => 0,
+            // The bytes of a file say nothing about its tokens. The usage counts complete images.
+            Self::Extra { name: PARTIAL_IMAGE, .. } => PARTIAL_IMAGE_TOKENS * BYTES_PER_TOKEN,
+            Self::Extra { name: COMPLETED_IMAGE, .. } => 0,
             // The text counts by itself, and sound by its duration.
             Self::Extra { name: TRANSCRIPT_SEGMENT | TRANSCRIPT_DONE, .. } => 0,
             Self::Extra { name: "audio", value, .. } => {

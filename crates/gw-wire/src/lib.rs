@@ -35,3 +35,4 @@ pub mod usage;
 pub mod utf8;
 pub mod wav;
 pub mod webm;
+pub mod websocket_frames;

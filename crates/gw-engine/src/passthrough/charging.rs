@@ -100,6 +100,11 @@ impl Charging {
         most.min(self.most_answer / PROGRESS_NOTES).max(1)
     }
 
+    /// Whether every answer costs the same.
+    pub(super) fn is_flat(&self) -> bool {
+        self.by_tokens.is_none() && self.flat.is_some()
+    }
+
     /// The tokens and the cost of the worst case.
     pub(super) fn worst_case(&self) -> (u64, Money) {
         let prompt = self.size.prompt_tokens;

@@ -217,7 +217,7 @@ fn relayed(mut call: SentCall, response: UpstreamResponse, parts: RelayParts) ->
         call.charge(&AnswerFacts::SENT);
     }
     let body = RelayedBody::new(call, (status, &headers), body, parts);
-    PassthroughReply { status, headers, body }
+    PassthroughReply { status, headers, budget_left: None, body }
 }
 
 /// Ends a request that the upstream refused. The client gets the refusal, unless it is about the operator's credential.
@@ -239,7 +239,8 @@ async fn refused(
     }
     let body = if is_injected { without_secrets(&call, body) } else { body };
     call.fail(failure, prompt);
-    Ok(PassthroughReply { status, headers: without_coding(headers), body: RelayedBody::whole(body) })
+    let (headers, body) = (without_coding(headers), RelayedBody::whole(body));
+    Ok(PassthroughReply { status, headers, budget_left: None, body })
 }
 
 /// Some upstreams repeat the key of a call.

@@ -15,7 +15,7 @@ use gw_wire::json::View;
 use gw_wire::money::Money;
 use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, NativePolicy, results_of};
 use gw_wire::request::{CompletionRequest, Detail, ForwardedPrompt, GuardedMember, Medium, Prompt};
-use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Units, Usage, small};
+use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Unit, UnitCount, Units, Usage, small};
 
 use crate::catalog::Model;
 use crate::plan::candidate::Candidate;
@@ -78,9 +78,12 @@ impl CallSize {
             hosted: self.hosted,
             has_unpriced: self.is_unpriced,
             units: self.units.before_answer(),
-            ..Usage::estimate(self.prompt_tokens, answer_bytes)
+            // The usage counts complete images.
+            ..Usage::estimate(self.prompt_tokens, if self.makes_images() { 0 } else { answer_bytes })
         };
-        let Some(mut usage) = reported else { return estimate };
+        let Some(mut usage) = reported else {
+            return self.with_partial_images(estimate, answer_bytes, model);
+        };
         usage.has_unpriced |= self.is_unpriced;
         if usage.hosted.is_none() {
             usage.hosted = self.hosted;
@@ -140,6 +143,21 @@ impl CallSize {
             *part = small_within(*part, usage.completion);
         }
         usage
+    }
+
+    /// Adds the partial images of an answer that was not completed. They have tokens where image tokens have a price, and are free where
+    /// each image has one.
+    fn with_partial_images(&self, usage: Usage, answer_bytes: u64, model: &Model) -> Usage {
+        let has_price = model.prices.as_ref().is_some_and(|prices| prices.gateway.image_output.is_some());
+        if !self.makes_images() || !has_price {
+            return usage;
+        }
+        let completion = answer_bytes.div_ceil(BYTES_PER_TOKEN);
+        Usage { completion, image_completion: Some(small(completion)), ..usage }
+    }
+
+    fn makes_images(&self) -> bool {
+        [Unit::Image, Unit::Pixel].into_iter().any(|unit| self.units.of(unit) > UnitCount::default())
     }
 
     /// Adds the prompts that the model read after the calls of the provider's tools, where the upstream has told the first

@@ -41,6 +41,24 @@ pub(crate) struct OneShotFacts<'a> {
     pub(crate) routing: Option<&'a Routing>,
 }
 
+/// Implements [`OneShot::facts`] for a request with a member of each fact's name.
+macro_rules! facts_of_members {
+    () => {
+        fn facts(&self) -> $crate::request::one_shot::OneShotFacts<'_> {
+            $crate::request::one_shot::OneShotFacts {
+                body: &self.body,
+                model: &self.model,
+                prompt_bytes: self.prompt_bytes,
+                references: &self.references,
+                guarded: &self.guarded,
+                routing: Some(&self.routing),
+            }
+        }
+    };
+}
+
+pub(crate) use facts_of_members;
+
 /// The size of one upstream call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OneShotSize {

@@ -52,16 +52,17 @@ const UNIT_PRICES: [(&str, &str); 5] = [
 ];
 
 /// The modes of models beside chats and embeddings, their categories, and the values of `api` that have them.
-const MEDIA_MODES: [(&str, &str, &[&str]); 5] = [
+const MEDIA_MODES: [(&str, &str, &[&str]); 6] = [
     ("rerank", "rerank", &["azure", "bedrock", "cohere", "openai", "vertex"]),
     ("image_generation", "image", &["azure", "bedrock", "gemini", "openai", "vertex"]),
     ("image_edit", "image", &["azure", "bedrock", "gemini", "openai", "vertex"]),
     ("audio_transcription", "transcription", &["azure", "gemini", "mistral", "openai", "vertex"]),
     ("audio_speech", "speech", &["azure", "gemini", "openai", "vertex"]),
+    ("realtime", "realtime", &["azure", "openai"]),
 ];
 
-/// The modes of models that the gateway does not serve.
-const OTHER_MODES: [&str; 2] = ["video_generation", "realtime"];
+/// The mode of models that the gateway does not serve.
+const OTHER_MODE: &str = "video_generation";
 
 impl Import {
     /// Imports `model_list[index]`.
@@ -83,7 +84,7 @@ impl Import {
             return;
         };
         let mode = info.get("mode").and_then(SourceNode::text);
-        if let Some(mode) = mode.as_deref().filter(|mode| OTHER_MODES.contains(mode)) {
+        if let Some(mode) = mode.as_deref().filter(|mode| *mode == OTHER_MODE) {
             self.report.ignored(
                 path,
                 entry,

@@ -157,6 +157,12 @@ model_list:
   - model_name: rank
     litellm_params: {model: bedrock/cohere.rerank-v3-5:0, aws_region_name: us-west-2}
     model_info: {mode: rerank, input_cost_per_query: 0.002}
+  - model_name: talk
+    litellm_params: {model: openai/gpt-realtime, api_key: os.environ/KEY}
+    model_info: {mode: realtime, input_cost_per_token: 0.000004, output_cost_per_token: 0.000016, input_cost_per_audio_token: 0.000032, output_cost_per_audio_token: 0.000064}
+  - model_name: mute
+    litellm_params: {model: gemini/gemini-live, api_key: os.environ/KEY}
+    model_info: {mode: realtime}
   - model_name: deaf
     litellm_params: {model: anthropic/claude-b, api_key: os.environ/KEY}
     model_info: {mode: audio_transcription}
@@ -174,9 +180,10 @@ model_list:
         "openai/whisper-1 [transcription] { official_per_second = 0.0001 }",
         "openai/tts-1 [speech] { official_per_character = 0.000015 }",
         "openai/dall-e-3 [image] { official_per_image = 0.04 }",
+        "openai/gpt-realtime [realtime] { official_audio_input_per_m = 32, official_audio_output_per_m = 64, official_input_per_m = 4, official_output_per_m = 16 }",
         "amazon/cohere.rerank-v3-5:0 [rerank] { official_per_query = 0.002 }",
     ] {
         assert!(rows.contains(row), "{row} in {rows}");
     }
-    assert!(!config.contains("claude-b"), "{config}");
+    assert!(!config.contains("claude-b") && !config.contains("gemini-live"), "{config}");
 }

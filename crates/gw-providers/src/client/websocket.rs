@@ -1,13 +1,10 @@
 //! WebSockets to upstreams: the connection is dialled like every other one, and the handshake carries the provider's credentials.
 
-use std::fmt;
-
 use gw_wire::failure::Failure;
 use http::header::{
     CONNECTION, HOST, SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE,
 };
 use http::{HeaderMap, HeaderValue, Request};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::handshake::client::generate_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
@@ -15,19 +12,15 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::Client;
 use super::failures;
+use super::socket_io::{Connection, SocketIo};
 use crate::adapter::HttpCall;
 use crate::settings::Timeouts;
 
 /// A socket without a message needs no larger buffer.
 const READ_BUFFER_BYTES: usize = 4 << 10;
 
-/// The connection under a socket.
-pub trait SocketIo: AsyncRead + AsyncWrite + Unpin + Send + fmt::Debug {}
-
-impl<T: AsyncRead + AsyncWrite + Unpin + Send + fmt::Debug> SocketIo for T {}
-
 /// An open WebSocket to an upstream.
-pub type UpstreamSocket = WebSocketStream<Box<dyn SocketIo>>;
+pub type UpstreamSocket = WebSocketStream<SocketIo>;
 
 /// The bounds of a socket.
 #[derive(Clone, Copy, Debug)]
@@ -77,7 +70,8 @@ impl Client {
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         headers.remove(SEC_WEBSOCKET_EXTENSIONS);
         headers.extend(HeaderValue::from_str(&generate_key()).ok().map(|key| (SEC_WEBSOCKET_KEY, key)));
-        let io: Box<dyn SocketIo> = Box::new(self.dialler.dial_http1(clocks.connect).await?);
+        let connection = Box::new(self.dialler.dial_http1(clocks.connect).await?);
+        let io = SocketIo::before_handshake(connection, limits.message_bytes);
         let handshake = client_async_with_config(request, io, Some(config(limits)));
         match tokio::time::timeout(clocks.first_token, handshake).await {
             Err(_) => Err(failures::head_timeout()),
@@ -99,7 +93,12 @@ impl Client {
 }
 
 /// A socket whose handshake is over.
-pub(crate) async fn over(io: Box<dyn SocketIo>, role: Role, limits: SocketLimits) -> UpstreamSocket {
+pub(crate) async fn over(
+    connection: Box<dyn Connection>,
+    role: Role,
+    limits: SocketLimits,
+) -> UpstreamSocket {
+    let io = SocketIo::after_handshake(connection, limits.message_bytes);
     WebSocketStream::from_raw_socket(io, role, Some(config(limits))).await
 }
 

@@ -38,6 +38,12 @@ impl Provider {
         is_signed || !matches!(self.transport, Transport::Http(_))
     }
 
+    /// Whether the provider reads a credential from the parameter `key` of a URL, as Google's APIs do.
+    #[must_use]
+    pub fn takes_key_in_query(&self) -> bool {
+        self.api.semantic_name.is_some_and(|name| name.starts_with("gcp."))
+    }
+
     /// Sends a call that passes through, and waits for the response head. A response with any status is a success.
     ///
     /// # Errors

@@ -34,8 +34,9 @@ const LIMITS: [&str; 2] = ["x-ratelimit-", "anthropic-ratelimit-"];
 
 /// The answer to the client.
 pub(super) fn reply(reply: PassthroughReply, injects: bool) -> GatewayReply {
-    let PassthroughReply { status, headers, body } = reply;
-    let headers = passed(&headers, injects);
+    let PassthroughReply { status, headers, budget_left, body } = reply;
+    let mut headers = passed(&headers, injects);
+    headers.extend(budget_left);
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY);
     HttpReply { status, headers, content: Content::Relay(Box::new(body)), code: None }
 }

@@ -40,6 +40,13 @@ fn values(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> 
     headers.get_all(name).into_iter().map(HeaderValue::as_bytes)
 }
 
+/// Whether the parameter `key` of the query stays here: it is a key of the gateway, or the operator's credential takes its place.
+pub(super) fn keeps_key_of_query(state: &ServerState, parts: &Parts, route: &PassthroughRoute) -> bool {
+    let Some(key) = parts.uri.query().and_then(key_of) else { return true };
+    route.takes_key_in_query()
+        || state.engine.identify(std::iter::empty(), std::iter::once(key.as_bytes())).is_ok()
+}
+
 /// The client's own credential stands in the other headers.
 fn of_own_header(state: &ServerState, headers: &HeaderMap) -> Result<Caller> {
     if !headers.contains_key(GATEWAY_KEY) {
@@ -54,13 +61,16 @@ fn of_any_header(state: &ServerState, parts: &Parts) -> Result<Caller> {
     if headers.contains_key(GATEWAY_KEY) {
         return state.engine.identify(std::iter::empty(), values(headers, GATEWAY_KEY));
     }
-    let of_query = parts.uri.query().and_then(key_of);
-    let of_query = of_query.as_deref().map(str::as_bytes);
-    let bare = VENDOR_KEYS.into_iter().flat_map(|name| values(headers, name)).chain(of_query);
-    let mut bare = bare.map(<[u8]>::trim_ascii).filter(|key| !key.is_empty());
+    let bare = VENDOR_KEYS.into_iter().flat_map(|name| values(headers, name));
+    let mut bare = bare.map(<[u8]>::trim_ascii).filter(|key| !key.is_empty()).peekable();
+    if bare.peek().is_none() && !headers.contains_key(AUTHORIZATION) {
+        // With a key in a header, the parameter is one of the upstream's own.
+        let of_query = parts.uri.query().and_then(key_of);
+        return state.engine.identify(std::iter::empty(), of_query.as_deref().map(str::as_bytes).into_iter());
+    }
     let first = bare.next();
     if bare.any(|other| Some(other) != first) {
-        let message = "The request has different API keys in its headers and its query. Send one of them.";
+        let message = "The request has different API keys in its headers. Send one of them.";
         return Err(Error::new(Kind::InvalidApiKey, message));
     }
     state.engine.identify(values(headers, AUTHORIZATION), first.into_iter())

@@ -13,19 +13,18 @@ const MAX_DECODINGS: usize = 3;
 /// The parameter that may hold a key.
 const KEY: &str = "key";
 
-/// The path behind that of the route, and the query. Where the operator's credential is sent, the parameter with the client's
-/// key is left out.
+/// The path behind that of the route, and the query; `has_key` says whether the parameter `key` goes along.
 ///
 /// # Errors
 /// 400 for a path that may lead to another place.
-pub(super) fn passed_path(uri: &Uri, route: &PassthroughRoute) -> Result<String> {
+pub(super) fn passed_path(uri: &Uri, route: &PassthroughRoute, has_key: bool) -> Result<String> {
     let rest = uri.path().strip_prefix(&*route.path).unwrap_or_default();
     if leads_elsewhere(rest) {
         let message = "The path has an empty segment, a dot segment, a backslash or a control character, so it may lead to \
                        another place.";
         return Err(Error::new(Kind::Invalid, message));
     }
-    let query = uri.query().map(|query| if route.injects() { without_key(query) } else { query.into() });
+    let query = uri.query().map(|query| if has_key { query.into() } else { without_key(query) });
     Ok(match query.filter(|query| !query.is_empty()) {
         Some(query) => format!("{rest}?{query}"),
         None => rest.to_owned(),

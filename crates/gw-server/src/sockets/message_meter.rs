@@ -1,12 +1,14 @@
-//! The memory of messages that are not complete: a socket that sends a large one holds its bytes in a pool, and one beyond its
-//! share is read no further.
+//! The memory of messages that are not complete or that wait: a peer that sends a large one holds its bytes in a pool, and one beyond
+//! its share is read no further.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use gw_engine::realtime::{ReadMeter, poll_divided};
 use gw_engine::shared_pool::{PoolHolding, UNCOUNTED_BYTES};
+use gw_wire::websocket_frames::FrameDivider;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, ReadBuf};
 
@@ -42,7 +44,9 @@ impl MessageMeter {
     pub(super) fn is_refused(&self) -> bool {
         self.0.lock().is_refused
     }
+}
 
+impl ReadMeter for MessageMeter {
     fn add(&self, bytes: usize) -> io::Result<()> {
         let mut unfinished = self.0.lock();
         unfinished.bytes += bytes as u64;
@@ -58,16 +62,18 @@ impl MessageMeter {
     }
 }
 
-/// The connection of a socket, whose reads are counted.
+/// The connection of a socket, whose reads are counted and whose large frames come in fragments.
 #[derive(Debug)]
 pub(super) struct MeteredIo<T> {
     inner: T,
+    frames: FrameDivider,
     meter: MessageMeter,
 }
 
 impl<T> MeteredIo<T> {
-    pub(super) fn new(inner: T, meter: MessageMeter) -> Self {
-        Self { inner, meter }
+    /// `most_bytes` is the largest message that the socket takes.
+    pub(super) fn new(inner: T, meter: MessageMeter, most_bytes: usize) -> Self {
+        Self { inner, frames: FrameDivider::new(most_bytes), meter }
     }
 }
 
@@ -79,7 +85,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for MeteredIo<T> {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         let before = buf.filled().len();
-        let read = Pin::new(&mut this.inner).poll_read(cx, buf);
+        let read = poll_divided(&mut this.frames, Pin::new(&mut this.inner), cx, buf);
         if let Poll::Ready(Ok(())) = read {
             this.meter.add(buf.filled().len() - before)?;
         }

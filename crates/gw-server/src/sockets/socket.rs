@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{SinkExt, StreamExt};
+use futures_util::StreamExt;
 use gw_engine::cpu_pool::CpuPool;
 use http::HeaderMap;
 use parking_lot::Mutex;
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::closing::{Ending, close};
 use super::earlier_turns::EarlierTurns;
 use super::message_meter::{MessageMeter, MeteredIo};
+use super::sending::send_message;
 use super::turn::{Turn, WaitingTurn};
 use crate::origin::{Origin, Respond};
 use crate::takeover::RawIo;
@@ -73,7 +74,7 @@ impl Socket {
             .write_buffer_size(0)
             .max_message_size(Some(most_bytes))
             .max_frame_size(Some(most_bytes));
-        let io = MeteredIo::new(io, meter.clone());
+        let io = MeteredIo::new(io, meter.clone(), most_bytes);
         let mut socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
         let earlier = Arc::new(Mutex::new(EarlierTurns::new(most_bytes as u64, holding())));
         let now = Instant::now();
@@ -204,6 +205,6 @@ impl OpenSocket {
         T: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
     {
         self.next_ping = Instant::now() + PING_INTERVAL;
-        socket.send(message).await.map_err(|_| Ending::Left)
+        send_message(socket, message).await.map_err(|_| Ending::Left)
     }
 }

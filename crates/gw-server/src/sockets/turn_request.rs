@@ -63,8 +63,7 @@ pub(super) fn read(message: &str, earlier: impl Fn(&str) -> Option<EarlierTurn>)
     // A turn that the socket does not remember may be stored.
     let root = known.as_ref().map_or_else(|| previous.map(Cow::into_owned), |known| known.root.clone());
     let items = input.and_then(items_of);
-    let mut conversation =
-        known.clone().unwrap_or(EarlierTurn { id: String::new(), root: None, items: Vec::new() });
+    let mut conversation = known.clone().unwrap_or_default();
     conversation.root.clone_from(&root);
     conversation.items.extend(items.filter(|items| !items.is_empty()).map(Bytes::from));
     let continued = known.map(|_| (root.as_deref(), conversation.items.as_slice()));
@@ -163,6 +162,7 @@ mod tests {
             id: "resp_1".into(),
             root: root.map(str::to_owned),
             items: vec![Bytes::from_static(br#"{"a":1}"#), Bytes::from_static(br#"{"b":2},{"c":3}"#)],
+            begin: None,
         };
         let message = r#"{"type":"response.create","previous_response_id":"resp_1","input":"hi"}"#;
         let written = r#""input":[{"a":1},{"b":2},{"c":3},{"type":"message","role":"user","content":"hi"}],"stream":true}"#;

@@ -7,6 +7,7 @@ mod expensive_bodies;
 pub(crate) mod failing_stores;
 mod hostile_clients;
 mod hostile_stores;
+mod large_uploads;
 mod load;
 mod loads;
 mod malformed_http;

@@ -9,7 +9,7 @@ use gw_providers::provider::Provider;
 use gw_providers::surfaces::{CallForm, Images};
 use gw_wire::dialects::AnswerForm;
 use gw_wire::dialects::images::ImagesForm;
-use gw_wire::event::{COMPLETED_IMAGE, Event};
+use gw_wire::event::{COMPLETED_IMAGE, Event, PARTIAL_IMAGE_TOKENS};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::operation::PlainOperation;
 use gw_wire::reply::Finish;
@@ -19,7 +19,7 @@ use gw_wire::usage::{BYTES_PER_TOKEN, ImageQuality, ImageSize, Units, Usage};
 use crate::catalog::Model;
 use crate::clock;
 use crate::error::{Error, Kind};
-use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
+use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotSize, facts_of_members};
 
 /// The bytes of a usual image in base64.
 const IMAGE_BYTES: usize = 3 << 20;
@@ -30,8 +30,6 @@ const MEDIUM_TOKENS: u64 = 1_584;
 const HIGH_TOKENS: u64 = 6_240;
 /// The pixels of that image.
 const USUAL_PIXELS: u64 = 1024 * 1536;
-/// Image tokens of a partial image.
-const PARTIAL_TOKENS: u64 = 100;
 /// Tokens of the text that some models write beside an image.
 const TEXT_TOKENS: u64 = 256;
 
@@ -40,16 +38,7 @@ impl OneShot for ImagesRequest {
         PlainOperation::Images
     }
 
-    fn facts(&self) -> OneShotFacts<'_> {
-        OneShotFacts {
-            body: &self.body,
-            model: &self.model,
-            prompt_bytes: self.prompt_bytes,
-            references: &self.references,
-            guarded: &self.guarded,
-            routing: Some(&self.routing),
-        }
-    }
+    facts_of_members!();
 
     fn parts(&self) -> usize {
         self.n as usize
@@ -78,7 +67,7 @@ impl OneShot for ImagesRequest {
             None => USUAL_PIXELS,
         };
         let of_size = of_quality.saturating_mul(pixels.max(USUAL_PIXELS)).div_ceil(USUAL_PIXELS);
-        let partial = u64::from(self.partial_images).saturating_mul(PARTIAL_TOKENS);
+        let partial = u64::from(self.partial_images).saturating_mul(PARTIAL_IMAGE_TOKENS);
         of_size.saturating_add(partial).saturating_add(TEXT_TOKENS)
     }
 

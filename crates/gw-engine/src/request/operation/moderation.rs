@@ -13,7 +13,7 @@ use gw_wire::usage::{BYTES_PER_TOKEN, Units, Usage};
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind};
-use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
+use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotSize, facts_of_members};
 
 /// The bytes of a result with OpenAI's 13 categories.
 const RESULT_BYTES: usize = 2_048;
@@ -23,16 +23,7 @@ impl OneShot for ModerationRequest {
         PlainOperation::Moderation
     }
 
-    fn facts(&self) -> OneShotFacts<'_> {
-        OneShotFacts {
-            body: &self.body,
-            model: &self.model,
-            prompt_bytes: self.prompt_bytes,
-            references: &self.references,
-            guarded: &self.guarded,
-            routing: Some(&self.routing),
-        }
-    }
+    facts_of_members!();
 
     fn name_model(&mut self, id: &str) {
         id.clone_into(&mut self.model);

@@ -13,7 +13,7 @@ use gw_wire::usage::{BYTES_PER_TOKEN, Unit, Units, Usage};
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind};
-use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
+use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotSize, facts_of_members};
 
 /// The bytes of a result in JSON.
 const RESULT_BYTES: usize = 80;
@@ -25,16 +25,7 @@ impl OneShot for RerankRequest {
         PlainOperation::Rerank
     }
 
-    fn facts(&self) -> OneShotFacts<'_> {
-        OneShotFacts {
-            body: &self.body,
-            model: &self.model,
-            prompt_bytes: self.prompt_bytes,
-            references: &self.references,
-            guarded: &self.guarded,
-            routing: Some(&self.routing),
-        }
-    }
+    facts_of_members!();
 
     fn size(&self, _: Range<usize>) -> OneShotSize {
         let inputs = self.document_count() as u64;

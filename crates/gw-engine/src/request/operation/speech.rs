@@ -18,7 +18,7 @@ use gw_wire::usage::{BYTES_PER_TOKEN, Usage};
 
 use crate::catalog::Model;
 use crate::error::{Error, Kind};
-use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
+use crate::request::one_shot::{FRAME_TOKENS, OneShot, OneShotAnswers, OneShotSize, facts_of_members};
 
 /// The slowest speech takes four times as long as usual speech.
 const SLOWEST: u64 = 4;
@@ -28,16 +28,7 @@ impl OneShot for SpeechRequest {
         PlainOperation::Speech
     }
 
-    fn facts(&self) -> OneShotFacts<'_> {
-        OneShotFacts {
-            body: &self.body,
-            model: &self.model,
-            prompt_bytes: self.prompt_bytes,
-            references: &self.references,
-            guarded: &self.guarded,
-            routing: Some(&self.routing),
-        }
-    }
+    facts_of_members!();
 
     fn size(&self, _: Range<usize>) -> OneShotSize {
         let prompt_tokens = self.prompt_bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(FRAME_TOKENS);

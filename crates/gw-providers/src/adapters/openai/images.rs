@@ -1,6 +1,7 @@
 //! Images at servers of OpenAI's dialect (platform.openai.com/docs/api-reference/images, November 2026).
 
 use std::borrow::Cow;
+use std::fmt;
 
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::json::ObjectWriter;
@@ -21,18 +22,35 @@ use crate::surfaces::Images;
 /// The field of a form with an image.
 const IMAGE: &str = "image";
 
-/// The images of a provider at `/images/generations`, `/images/edits` and `/images/variations`.
-#[derive(Debug)]
-pub(in crate::adapters) struct OpenAiImageGeneration;
+/// The URLs of a provider's images.
+pub(in crate::adapters) trait ImageUrls: Send + Sync + fmt::Debug {
+    /// The URL of `images/generations`, `images/edits` or `images/variations`, and the model that the body names. None: the URL names it.
+    fn call<'t>(&'t self, path: &str, target: &'t Target<'_>) -> (String, Option<&'t str>);
+}
 
-impl Images for OpenAiImageGeneration {
+/// The URLs below the provider's address.
+#[derive(Debug)]
+pub(in crate::adapters) struct UsualUrls;
+
+impl ImageUrls for UsualUrls {
+    fn call<'t>(&'t self, path: &str, target: &'t Target<'_>) -> (String, Option<&'t str>) {
+        (format!("/{path}"), Some(target.upstream_model))
+    }
+}
+
+/// The images of a provider with OpenAI's dialect.
+#[derive(Debug)]
+pub(in crate::adapters) struct OpenAiImages<U>(pub(in crate::adapters) U);
+
+impl<U: ImageUrls> Images for OpenAiImages<U> {
     fn encode(
         &self,
         request: &ImagesRequest,
         images: usize,
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        Ok(call("/images/generations".to_owned(), Some(target.upstream_model), request, images))
+        let (path, model) = self.0.call("images/generations", target);
+        Ok(call(path, model, request, images))
     }
 
     fn takes_images(&self) -> bool {
@@ -46,8 +64,8 @@ impl Images for OpenAiImageGeneration {
         files: &[FormFile],
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
-        let path = format!("/{}", request.made_from.path());
-        Ok(form_call(path, Some(target.upstream_model), request, images, files))
+        let (path, model) = self.0.call(request.made_from.path(), target);
+        Ok(form_call(path, model, request, images, files))
     }
 
     fn decode<'a>(&self, body: &'a [u8]) -> Result<ImagesReply<'a>, Failure> {
@@ -60,12 +78,7 @@ impl Images for OpenAiImageGeneration {
 }
 
 /// The call for so many images. None: the URL names the model.
-pub(in crate::adapters) fn call(
-    path: String,
-    model: Option<&str>,
-    request: &ImagesRequest,
-    images: usize,
-) -> HttpCall {
+fn call(path: String, model: Option<&str>, request: &ImagesRequest, images: usize) -> HttpCall {
     let mut out = Vec::with_capacity(request.prompt().len() + 256);
     let mut body = ObjectWriter::begin(&mut out);
     if let Some(model) = model {
@@ -77,7 +90,7 @@ pub(in crate::adapters) fn call(
 }
 
 /// The call for so many images that are made from these files. None: the URL names the model.
-pub(in crate::adapters) fn form_call(
+fn form_call(
     path: String,
     model: Option<&str>,
     request: &ImagesRequest,
@@ -96,7 +109,7 @@ pub(in crate::adapters) fn form_call(
 }
 
 /// Reads an answer.
-pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ImagesReply<'_>, Failure> {
+fn decode(body: &[u8]) -> Result<ImagesReply<'_>, Failure> {
     let text = body_text(body)?;
     let answer: ImagesAnswer<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     let Some(entries) = answer.data.filter(|_| answer.error.is_none()) else {

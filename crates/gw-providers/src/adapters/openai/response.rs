@@ -60,9 +60,10 @@ fn chat_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<ChatRe
         let finish = finish(&choice)?;
         read.push(ChatChoice { finish, ..chat_choice(indices.next(&choice), choice) });
     }
+    let fingerprint = envelope.take_fingerprint();
     Ok(ChatReply {
         model: envelope.model.map(|text| text.0).filter(|text| !text.is_empty()),
-        fingerprint: envelope.fingerprint.map(|text| text.0).filter(|text| !text.is_empty()),
+        fingerprint,
         choices: read,
         usage: used.and_then(usage::read).map(|used| usage::in_tier(used, envelope.service_tier)),
         members: members.chain(stop.map(|stop| (STOP_SEQUENCE.into(), Cow::Borrowed(stop)))).collect(),

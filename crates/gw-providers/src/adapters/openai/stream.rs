@@ -162,15 +162,11 @@ impl OpenAiStreamState {
         }
         let known = |text: &super::lenient::LenientText<'_>| !text.0.is_empty();
         let model = envelope.model.take().filter(|text| !self.is_model_known && known(text));
-        let fingerprint =
-            envelope.fingerprint.take().filter(|text| !self.is_fingerprint_known && known(text));
+        let fingerprint = if self.is_fingerprint_known { None } else { envelope.take_fingerprint() };
         if model.is_some() || fingerprint.is_some() {
             self.is_model_known |= model.is_some();
             self.is_fingerprint_known |= fingerprint.is_some();
-            sink(Event::Start {
-                model: model.map(|text| text.0),
-                fingerprint: fingerprint.map(|text| text.0),
-            });
+            sink(Event::Start { model: model.map(|text| text.0), fingerprint });
         }
     }
 

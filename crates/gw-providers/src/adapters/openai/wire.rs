@@ -18,7 +18,8 @@ members! {
     OpenAiEnvelope<'de> {
         object: LenientText<'de> = "object",
         model: LenientText<'de> = "model",
-        fingerprint: LenientText<'de> = "system_fingerprint",
+        // Not every server sends a text.
+        fingerprint: RawText<'de> = "system_fingerprint",
         choices: OpenAiChoices<'de> = "choices",
         usage: RawText<'de> = "usage",
         error: RawText<'de> = "error",
@@ -39,6 +40,12 @@ const TIERS: [&str; 7] =
     ["\"auto\"", "\"default\"", "\"flex\"", "\"scale\"", "\"priority\"", "\"fast\"", "\"ultrafast\""];
 
 impl<'de> OpenAiEnvelope<'de> {
+    /// Takes the fingerprint. A value that is no text is none.
+    pub(super) fn take_fingerprint(&mut self) -> Option<Cow<'de, str>> {
+        let fingerprint: LenientText<'de> = serde_json::from_str(self.fingerprint.take()?.0).ok()?;
+        Some(fingerprint.0).filter(|text| !text.is_empty())
+    }
+
     /// Members that are passed on unchanged: OpenAI's, and Perplexity's sources.
     pub(super) fn members(&self) -> impl Iterator<Item = (&'static str, &'de RawValue)> + use<'de> {
         let tier = self.service_tier.filter(|tier| TIERS.contains(&tier.get()));

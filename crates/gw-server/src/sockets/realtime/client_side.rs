@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::StreamExt;
 use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{SinkExt, StreamExt};
 use gw_engine::cpu_pool::{is_heavy, offload_if};
 use gw_engine::error::{Error, Kind};
 use gw_engine::realtime::UpstreamSocket;
@@ -18,6 +18,7 @@ use super::upstream_side::PING_INTERVAL;
 use crate::sockets::closing::Ending;
 use crate::sockets::error_event::of_realtime;
 use crate::sockets::message_meter::MessageMeter;
+use crate::sockets::sending::send_message;
 
 /// The time in which the other direction may find the upstream's reason for closing.
 const REASON_TIME: Duration = Duration::from_secs(1);
@@ -75,7 +76,7 @@ pub(super) async fn run(
 
 /// Sends a message to the upstream. The upstream takes it before the next one is read, so a slow upstream slows its client down.
 async fn send(relay: &Relay, upstream: &mut SplitSink<&mut UpstreamSocket, Message>, message: Message) {
-    let sent = timeout(relay.origin.state.settings.send_timeout, upstream.send(message)).await;
+    let sent = timeout(relay.origin.state.settings.send_timeout, send_message(upstream, message)).await;
     if !matches!(sent, Ok(Ok(()))) {
         // The other direction ends the session: it knows the frame with which the upstream closed.
         sleep(REASON_TIME).await;

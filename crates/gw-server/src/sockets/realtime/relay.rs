@@ -144,15 +144,22 @@ impl Relay {
             .write_buffer_size(0)
             .max_message_size(Some(most_bytes))
             .max_frame_size(Some(most_bytes));
-        let io = MeteredIo::new(io, meter.clone());
+        let io = MeteredIo::new(io, meter.clone(), most_bytes);
         let mut client = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
+        let upstream_meter = MessageMeter::new(state.sockets.holding(&self.key_id));
+        upstream.get_mut().count_reads(Box::new(upstream_meter.clone()));
         let end = {
             let (to_client, from_client) = (&mut client).split();
             let (to_upstream, from_upstream) = (&mut upstream).split();
             let (orders, ordered) = mpsc::channel(MAX_OWN_MESSAGES);
             let (notices, noticed) = mpsc::channel(MAX_OWN_MESSAGES);
             let up = client_side::run(&self, (from_client, to_upstream, &meter), ordered, notices);
-            let down = upstream_side::run(&self, (from_upstream, to_client), (noticed, orders), &drain);
+            let down = upstream_side::run(
+                &self,
+                (from_upstream, to_client, &upstream_meter),
+                (noticed, orders),
+                &drain,
+            );
             tokio::select! {
                 end = up => end,
                 end = down => end,
@@ -306,7 +313,7 @@ impl Relay {
     fn end_responses(&self, end: &SessionEnd) {
         let open = std::mem::take(&mut self.live().responses);
         let code = match end {
-            SessionEnd::Upstream(_) | SessionEnd::Own(Ending::UpstreamGone) => {
+            SessionEnd::Upstream(_) | SessionEnd::Own(Ending::UpstreamGone | Ending::NoMemory) => {
                 Kind::UpstreamStreamError.code()
             }
             SessionEnd::Own(Ending::GoingAway | Ending::Expired) => GATEWAY_SHUTDOWN,

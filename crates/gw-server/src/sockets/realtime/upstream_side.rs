@@ -19,6 +19,8 @@ use super::relay::{ClientSocket, Relay, SessionEnd, order};
 use crate::outgoing::BodyObserver;
 use crate::sockets::closing::Ending;
 use crate::sockets::error_event::of_realtime;
+use crate::sockets::message_meter::MessageMeter;
+use crate::sockets::sending::send_message;
 
 /// The time between two pings, to the client and to the upstream.
 pub(super) const PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -27,8 +29,9 @@ const DONE: &str = "response.done";
 /// The event with the transcript of what a client said.
 const TRANSCRIPT: &str = "conversation.item.input_audio_transcription.completed";
 
-/// The upstream's stream and the client's sink.
-type UpstreamSideEnds<'s> = (SplitStream<&'s mut UpstreamSocket>, SplitSink<&'s mut ClientSocket, Message>);
+/// The upstream's stream, the client's sink, and the memory of the upstream's messages.
+type UpstreamSideEnds<'s> =
+    (SplitStream<&'s mut UpstreamSocket>, SplitSink<&'s mut ClientSocket, Message>, &'s MessageMeter);
 
 /// The answers of the gateway to an event, and the end of the session if the event causes it.
 #[derive(Default)]
@@ -43,7 +46,7 @@ struct Consequences {
 /// Relays until the session ends. `notices` are events of the gateway for the client, `orders` take messages for the upstream.
 pub(super) async fn run(
     relay: &Relay,
-    (mut upstream, mut client): UpstreamSideEnds<'_>,
+    (mut upstream, mut client, meter): UpstreamSideEnds<'_>,
     (mut notices, orders): (mpsc::Receiver<String>, mpsc::Sender<Message>),
     drain: &CancellationToken,
 ) -> SessionEnd {
@@ -85,6 +88,7 @@ pub(super) async fn run(
         };
         relay.live().last_upstream = Instant::now();
         let (message, consequences) = match message {
+            Some(Err(_)) if meter.is_refused() => return SessionEnd::Own(Ending::NoMemory),
             None | Some(Err(_)) => return gone(&mut client).await,
             Some(Ok(Message::Close(frame))) => return SessionEnd::Upstream(frame),
             Some(Ok(Message::Text(text))) => {
@@ -94,13 +98,15 @@ pub(super) async fn run(
             Some(Ok(message @ Message::Binary(_))) => (message, Consequences::default()),
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => continue,
         };
+        let holding = meter.take(relay.origin.state.sockets.holding(&relay.key_id));
         let notice = consequences.notice.map(Message::text);
         for message in std::iter::once(message).chain(notice) {
             // The client takes it before the next one is read, so a slow client slows its upstream down.
-            if client.send(message).await.is_err() {
+            if send_message(&mut client, message).await.is_err() {
                 return SessionEnd::Own(Ending::Left);
             }
         }
+        drop(holding);
         // An upstream that has not taken so many orders takes nothing.
         if let Some(text) = consequences.order
             && orders.try_send(order(text)).is_err()

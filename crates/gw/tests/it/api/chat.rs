@@ -221,6 +221,29 @@ async fn odd_upstream_answers_are_brought_into_shape() {
 }
 
 #[tokio::test]
+async fn a_fingerprint_that_is_no_text_is_replaced() {
+    let world = world().await;
+    for odd in [json!(7), json!({"a": 1}), json!(["x"]), json!(true), json!("")] {
+        let mut body = chat_body("m", "Hi");
+        body["system_fingerprint"] = odd.clone();
+        world.upstream.enqueue(Answer::json(200, &body));
+        let answer = world.chat_ok(&chat("acme/fast")).await;
+        assert_eq!(answer["choices"][0]["message"]["content"], "Hi", "{odd}");
+        // The gateway's own takes its place.
+        let own = answer["system_fingerprint"].as_str().is_some_and(|text| text.starts_with("fp_"));
+        assert!(own, "{odd}: {answer}");
+        let chunk = json!({
+            "id": "x", "object": "chat.completion.chunk", "created": 1, "model": "m", "system_fingerprint": odd,
+            "choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}],
+        });
+        world.upstream.enqueue(Answer::sse().data(&chunk).done());
+        let streamed = chat_with("acme/fast", json!({"stream": true}));
+        let frames = world.client.stream("/v1/chat/completions", &streamed).await.rest().await;
+        assert_eq!(gw_testkit::sse::text_of(&frames, 0), "Hi", "{odd}: {frames:?}");
+    }
+}
+
+#[tokio::test]
 async fn several_choices_keep_their_order() {
     let world = world().await;
     let body = world.chat_ok(&chat_with("acme/fast", json!({ "n": 3 }))).await;

@@ -233,3 +233,17 @@ async fn azure_is_called_at_its_deployment() {
     assert_eq!(sent.path, "/openai/deployments/my-voice/audio/speech?api-version=2025-04-01-preview");
     assert_eq!(sent.json(), json!({"input": "Grüße dich", "voice": "alloy"}));
 }
+
+#[tokio::test]
+async fn a_file_tells_what_its_budget_has_left() {
+    let extra = "[[keys]]\nname = \"rich\"\nkey = \"sk-rich\"\nbudget_usd = 1.0\n".to_owned();
+    let world = Setup { extra, ..Setup::default() }.start().await;
+    world.upstream.always(Answer::full(200, AUDIO, "sound"));
+    let rich = world.gateway.client().with_key("sk-rich");
+    for left in ["0.99985", "0.9997"] {
+        let answer = rich.post_json(PATH, &say("acme/speak", json!({}))).await.ok();
+        assert_eq!(answer.header("x-gateway-budget-left-usd"), Some(left));
+    }
+    let free = world.client.post_json(PATH, &say("acme/speak", json!({}))).await.ok();
+    assert_eq!(free.header("x-gateway-budget-left-usd"), None);
+}

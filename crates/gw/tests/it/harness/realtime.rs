@@ -3,10 +3,11 @@
 use std::net::SocketAddr;
 
 use futures_util::{SinkExt, StreamExt};
+use gw_testkit::certificate::Certificate;
 use gw_testkit::wait::within;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
@@ -15,21 +16,32 @@ use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
 use super::socket::{Refusal, SocketClient, open_at};
 use super::{KEY, Setup, World};
 
+/// A connection, perhaps inside TLS.
+pub(crate) trait Connection: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> Connection for T {}
+
 /// The upstream.
 pub(crate) struct RealtimeUpstream {
     listener: TcpListener,
+    certificate: Option<Certificate>,
 }
 
 /// One session of the upstream.
 pub(crate) struct UpstreamSession {
     /// The head of the handshake.
     pub(crate) request: Request,
-    inner: WebSocketStream<TcpStream>,
+    inner: WebSocketStream<Box<dyn Connection>>,
 }
 
 impl RealtimeUpstream {
     pub(crate) async fn start() -> Self {
-        Self { listener: TcpListener::bind("127.0.0.1:0").await.expect("a port") }
+        Self { listener: TcpListener::bind("127.0.0.1:0").await.expect("a port"), certificate: None }
+    }
+
+    /// As [`RealtimeUpstream::start`], over TLS with this certificate.
+    pub(crate) async fn start_tls(certificate: Certificate) -> Self {
+        Self { certificate: Some(certificate), ..Self::start().await }
     }
 
     pub(crate) fn addr(&self) -> SocketAddr {
@@ -40,14 +52,33 @@ impl RealtimeUpstream {
     pub(crate) async fn session(&self) -> UpstreamSession {
         let (socket, _) = within("the gateway connects", self.listener.accept()).await.expect("a connection");
         socket.set_nodelay(true).expect("an option of the socket");
+        let connection: Box<dyn Connection> = match &self.certificate {
+            None => Box::new(socket),
+            Some(certificate) => {
+                let accepting = certificate.acceptor().accept(socket);
+                Box::new(within("the TLS handshake", accepting).await.expect("TLS"))
+            }
+        };
         let mut head = None;
         #[expect(clippy::result_large_err, reason = "the type of the handshake's library")]
         let keep = |request: &Request, response: Response| {
             head = Some(request.clone());
             Ok(response)
         };
-        let inner = within("the handshake", accept_hdr_async(socket, keep)).await.expect("a handshake");
+        let inner = within("the handshake", accept_hdr_async(connection, keep)).await.expect("a handshake");
         UpstreamSession { request: head.expect("a head"), inner }
+    }
+
+    /// Waits for a connection whose TLS handshake the gateway breaks off.
+    pub(crate) async fn refused_handshake(&self) {
+        let (socket, _) = within("the gateway connects", self.listener.accept()).await.expect("a connection");
+        let certificate = self.certificate.as_ref().expect("TLS");
+        let accepted = within("the TLS handshake", certificate.acceptor().accept(socket)).await;
+        if let Ok(mut accepted) = accepted {
+            // The client's refusal may come after the server's part of the handshake.
+            let mut read = [0];
+            assert!(matches!(accepted.read(&mut read).await, Ok(0) | Err(_)), "the gateway sends nothing");
+        }
     }
 
     /// Refuses the next session with this answer.
@@ -72,6 +103,16 @@ impl UpstreamSession {
 
     pub(crate) async fn send_text(&mut self, text: &str) {
         within("send an event", self.inner.send(Message::text(text))).await.expect("the gateway reads");
+    }
+
+    /// Sends a text again and again, at most so many times. Returns how often the gateway took it before it was gone.
+    pub(crate) async fn flood(&mut self, text: &str, most: usize) -> usize {
+        for sent in 0..most {
+            if within("send a text", self.inner.send(Message::text(text))).await.is_err() {
+                return sent;
+            }
+        }
+        most
     }
 
     /// The next text of the gateway. None: it closed.
@@ -173,6 +214,20 @@ pub(crate) async fn session_of(
     let opening = open_at(world.gateway.addr, "/v1/realtime?model=rt/voice", &headers);
     let (opened, session) = tokio::join!(opening, upstream.session());
     (opened.unwrap_or_else(|refusal| panic!("refused: {refusal:?}")), session)
+}
+
+/// Opens a session at this path, at both ends, or gives the answer that refuses it.
+pub(crate) async fn open_session(
+    upstream: &RealtimeUpstream,
+    world: &World,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> Result<(SocketClient, UpstreamSession), Refusal> {
+    let mut opening = std::pin::pin!(open_at(world.gateway.addr, path, headers));
+    tokio::select! {
+        opened = &mut opening => Err(opened.expect_err("a session without its upstream")),
+        session = upstream.session() => Ok((opening.await?, session)),
+    }
 }
 
 /// As [`session_of`], with the usual key.

@@ -109,6 +109,29 @@ impl SocketClient {
         self.turn().await.pop().expect("a turn has an event")
     }
 
+    /// Sends a text again and again, at most so many times, while it reads. Returns how often the gateway took it, and the last message.
+    pub(crate) async fn flood(self, text: &str, most: usize) -> (usize, Option<Message>) {
+        let (mut sink, mut stream) = self.inner.split();
+        let sending = async {
+            for sent in 0..most {
+                if sink.send(Message::text(text)).await.is_err() {
+                    return sent;
+                }
+            }
+            most
+        };
+        let reading = async {
+            let mut last = None;
+            while let Some(Ok(message)) = stream.next().await {
+                if !matches!(message, Message::Ping(_) | Message::Pong(_)) {
+                    last = Some(message);
+                }
+            }
+            last
+        };
+        within("the gateway closes", futures_util::future::join(sending, reading)).await
+    }
+
     /// The code with which the gateway closes.
     pub(crate) async fn closed(&mut self) -> Option<u16> {
         loop {

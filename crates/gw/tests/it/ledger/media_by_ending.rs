@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use gw_store::ledger::Entry;
 use gw_testkit::upstream::Recorded;
 use gw_testkit::wire::RawClient;
@@ -49,6 +51,8 @@ enum Body {
     Json(Value),
     /// A recording of 2.5 seconds with these fields.
     Recording(&'static [(&'static str, &'static str)]),
+    /// A picture that is edited, with these fields.
+    Picture(&'static [(&'static str, &'static str)]),
 }
 
 const BROKEN: &str = "upstream_stream_error";
@@ -77,12 +81,34 @@ fn cases() -> Vec<Case> {
     };
     let streamed = || json!({"stream": true});
     const PICTURES: &str = "/v1/images/generations";
+    const EDIT: &str = "/v1/images/edits";
+    const TRANSLATE: &str = "/v1/audio/translations";
     const SPEAK: &str = "/v1/audio/speech";
     const HEAR: &str = "/v1/audio/transcriptions";
     const PASS: &str = "/pass/chat/completions";
     vec![
         case("image", PICTURES, image(json!({})), false, [4_050, 65, 65], INVALID, Some((FAILED, 0))),
-        case("image stream", PICTURES, image(streamed()), true, [4_050, 65, 65], BROKEN, Some((BROKEN, 65))),
+        // A partial image is 100 tokens.
+        case(
+            "image stream",
+            PICTURES,
+            image(streamed()),
+            true,
+            [4_050, 65, 4_065],
+            BROKEN,
+            Some((BROKEN, 4_065)),
+        ),
+        // The picture that is edited is 1,024 tokens.
+        case("edit", EDIT, Body::Picture(&[]), false, [4_050, 5_185, 5_185], INVALID, Some((FAILED, 0))),
+        case(
+            "edit stream",
+            EDIT,
+            Body::Picture(&[("stream", "true")]),
+            true,
+            [4_050, 5_185, 9_185],
+            BROKEN,
+            Some((BROKEN, 9_185)),
+        ),
         case("speech", SPEAK, say(json!({})), true, [195, 195, 195], BROKEN, None),
         case(
             "speech events",
@@ -103,6 +129,7 @@ fn cases() -> Vec<Case> {
             BROKEN,
             Some((BROKEN, 250)),
         ),
+        case("translation", TRANSLATE, Body::Recording(&[]), false, [250; 3], INVALID, Some((FAILED, 0))),
         case(
             "rerank",
             "/v1/rerank",
@@ -149,6 +176,15 @@ impl Case {
                 parts.push(("file", Some("a.wav"), &sound));
                 (FORM, form(&parts))
             }
+            Body::Picture(fields) => {
+                let prompt = format!("{ending} question");
+                let picture = BASE64_STANDARD.decode(PIXEL).expect("a picture");
+                let mut parts: Vec<(&str, Option<&str>, &[u8])> =
+                    vec![("model", None, b"acme/image"), ("prompt", None, prompt.as_bytes())];
+                parts.extend(fields.iter().map(|(name, text)| (*name, None, text.as_bytes())));
+                parts.push(("image", Some("a.png"), &picture));
+                (FORM, form(&parts))
+            }
         }
     }
 
@@ -174,13 +210,16 @@ fn script(request: &Recorded) -> (Answer, Vec<Vec<u8>>) {
     let events = |events: &[Value]| (Answer::sse(), events.iter().map(event).collect());
     let streams = text.contains("\"stream\":true") || text.contains("name=\"stream\"\r\n\r\ntrue");
     match request.path.as_str() {
-        "/v1/images/generations" => {
+        "/v1/images/generations" | "/v1/images/edits" => {
             let usage = json!({"input_tokens": 10, "output_tokens": 100, "total_tokens": 110});
+            let is_edit = request.path.ends_with("edits");
             if !streams {
                 return json(json!({"created": 1, "data": [{"b64_json": PIXEL}], "usage": usage}));
             }
             let event = |kind: &str, more: Value| {
-                with(json!({"type": format!("image_generation.{kind}"), "b64_json": PIXEL}), more)
+                let kind =
+                    if is_edit { format!("image_edit.{kind}") } else { format!("image_generation.{kind}") };
+                with(json!({"type": kind, "b64_json": PIXEL}), more)
             };
             events(&[
                 event("partial_image", json!({"partial_image_index": 0})),
@@ -199,7 +238,7 @@ fn script(request: &Recorded) -> (Answer, Vec<Vec<u8>>) {
             json!({"type": "transcript.text.delta", "delta": "Hi "}),
             json!({"type": "transcript.text.done", "text": "Hi all"}),
         ]),
-        "/v1/audio/transcriptions" => json(json!({"text": "Hi all"})),
+        "/v1/audio/transcriptions" | "/v1/audio/translations" => json(json!({"text": "Hi all"})),
         "/v1/rerank" => json(json!({"results": [{"index": 0, "relevance_score": 0.5}]})),
         _ => {
             let usage = json!({"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110});
@@ -371,8 +410,9 @@ fn assert_amounts(rows: &BTreeMap<String, Entry>) {
     let mut wrong = Vec::new();
     for case in cases() {
         let begun = if case.streams { case.begun } else { case.silent };
-        // The text of a chat is noted after so many tokens.
-        let killed = if case.name == "gemini stream" { case.silent } else { begun };
+        // The first text of a chat, and the first partial image, are noted with what follows.
+        let is_noted_later = ["gemini stream", "image stream", "edit stream"].contains(&case.name);
+        let killed = if is_noted_later { case.silent } else { begun };
         let expected = [
             (DONE, case.done, "ok"),
             (TORN, begun, case.torn),

@@ -529,3 +529,22 @@ async fn files_of_the_operators_account_are_refused() {
     }
     assert_eq!(world.upstream.hits(), 0);
 }
+
+#[tokio::test]
+async fn an_unknown_method_of_a_model_is_an_unknown_url() {
+    let world = world().await;
+    for model in ["acme/fast", "acme%2Ffast", "none"] {
+        let answer = google(&world).post_json(&path(model, "predict"), &hello()).await;
+        assert_envelope(model, &answer, 404, "NOT_FOUND");
+        let answer = world.client.post_json(&format!("/v1/models/{model}:predict"), &hello()).await;
+        assert_eq!((answer.status, answer.code().as_str()), (404, "unknown_url"), "{}", answer.text());
+    }
+    // A GET reads a model, whose name may have a colon, and a wrong method is one.
+    let answer = google(&world).get(&path("acme/fast", "predict")).await;
+    assert_envelope("a model", &answer, 404, "NOT_FOUND");
+    let answer = google(&world).post_json("/v1beta/models/acme/fast", &hello()).await;
+    assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, HEAD, OPTIONS")));
+    let wrong = world.client.with_key("sk-wrong").post_json(&path("acme/fast", "predict"), &hello()).await;
+    assert_envelope("a wrong key", &wrong, 401, "UNAUTHENTICATED");
+    assert_eq!(world.upstream.hits(), 0);
+}

@@ -223,6 +223,23 @@ async fn a_turn_continues_another_one_of_its_socket_that_nothing_stores() {
 }
 
 #[tokio::test]
+async fn a_conversation_can_be_continued_from_its_first_turn_after_many_others() {
+    let world = Setup { acme: "responses = false".into(), ..Setup::default() }.start().await;
+    let mut socket = socket(&world).await;
+    let mut last = socket.ask(&turn("acme/fast")).await["response"]["id"].clone();
+    let first = last.clone();
+    for number in 1..40 {
+        let next = json!({"input": format!("Turn {number}"), "previous_response_id": last});
+        last = socket.ask(&with(turn("acme/fast"), next)).await["response"]["id"].clone();
+    }
+    let messages = |world: &World| world.upstream.last().json()["messages"].as_array().map(Vec::len);
+    assert_eq!(messages(&world), Some(79), "all turns are in the last request");
+    let branch = json!({"input": "Another way", "previous_response_id": first});
+    assert_eq!(socket.ask(&with(turn("acme/fast"), branch)).await["type"], "response.completed");
+    assert_eq!(messages(&world), Some(3));
+}
+
+#[tokio::test]
 async fn a_stored_response_is_continued_before_and_after_turns_that_are_not() {
     let world = Setup { acme: "responses = false".into(), ..Setup::default() }.start().await;
     let mut socket = socket(&world).await;

@@ -214,3 +214,20 @@ async fn recordings_are_charged_by_their_seconds_or_by_the_tokens_of_their_sound
     assert_error("200 seconds", &refused, 429, "insufficient_quota", "insufficient_quota");
     assert_eq!(world.upstream.hits(), hits);
 }
+
+#[tokio::test]
+async fn an_answer_of_a_known_cost_tells_what_its_budget_has_left() {
+    let key = "[[keys]]\nname = \"rich\"\nkey = \"sk-rich\"\nbudget_usd = 1.0\n";
+    let world = world_with(key).await;
+    world.upstream.always(Answer::json(200, &told()));
+    let rich = world.gateway.client().with_key("sk-rich");
+    for left in ["0.9875", "0.975"] {
+        let answer = rich.post_json("/fee/x", &json!({})).await.ok();
+        assert_eq!(answer.header("x-gateway-budget-left-usd"), Some(left));
+    }
+    // The cost of tokens is known when the answer is over, and a key without a budget has nothing left.
+    let read = rich.post_json("/acme/chat/completions", &json!({"model": "fast-2026-01"})).await.ok();
+    assert_eq!(read.header("x-gateway-budget-left-usd"), None);
+    let free = world.client.post_json("/fee/x", &json!({})).await.ok();
+    assert_eq!(free.header("x-gateway-budget-left-usd"), None);
+}

@@ -201,3 +201,29 @@ async fn a_route_has_its_methods_and_the_gateways_own_urls_come_first() {
     let preflight = world.client.without_key().with_header("origin", "https://a.example");
     assert_eq!(preflight.send("OPTIONS", "/fee/read", None, None).await.status, 204);
 }
+
+#[tokio::test]
+async fn a_parameter_key_beside_a_key_in_a_header_is_one_of_the_upstream_unless_it_is_a_credential() {
+    let google = "[[providers]]\nname = \"goog\"\napi = \"gemini\"\nbase_url = \"<acme_url>\"\napi_key = \"g-secret\"\n\
+                  [[passthrough]]\npath = \"/goog\"\nprovider = \"goog\"\n";
+    let world = world_with(google).await;
+    world.upstream.always(Answer::json(200, &json!({})));
+    let bare = world.client.without_key();
+    for client in
+        [world.client.clone(), bare.with_header("x-api-key", KEY), bare.with_header("x-gateway-key", KEY)]
+    {
+        client.get("/acme/objects?key=a%2Fb&x=1").await.ok();
+        assert_eq!(world.upstream.last().path, "/v1/objects?key=a%2Fb&x=1");
+        // The gateway's key goes nowhere.
+        client.get(&format!("/acme/objects?key={KEY}&x=1")).await.ok();
+        assert_eq!(world.upstream.last().path, "/v1/objects?x=1");
+        // Google reads a credential there, and the operator's has to count.
+        client.get("/goog/models?key=theirs&x=1").await.ok();
+        let sent = world.upstream.last();
+        assert_eq!((&*sent.path, sent.header("x-goog-api-key")), ("/v1/models?x=1", Some("g-secret")));
+    }
+    let hits = world.upstream.hits();
+    let answer = bare.get("/acme/objects?key=a").await;
+    assert_error("no key", &answer, 401, "authentication_error", "invalid_api_key");
+    assert_eq!(world.upstream.hits(), hits);
+}
