@@ -16,7 +16,7 @@ use gw_wire::prompt_cache::PromptCacheUse;
 use gw_wire::request_id;
 use gw_wire::usage::Usage;
 
-use crate::call::upstream_call::BilledUsage;
+use crate::call::upstream_call::{BilledUsage, with_room_for_one};
 use crate::clock::unix_millis;
 use crate::error::{Error, Kind, Result};
 use crate::plan::candidate::{Candidate, Choice, Plan};
@@ -209,6 +209,7 @@ impl LedgerLine {
     ) {
         let started_ms = if self.entry.attempts.is_empty() { 0 } else { started() };
         let AttemptRecord { provider, model, status, latency_ms, cost } = record;
+        with_room_for_one(&mut self.entry.attempts);
         self.entry.attempts.push(Attempt {
             provider: Arc::clone(provider),
             model: Arc::clone(model),

@@ -141,6 +141,13 @@ impl Records {
     }
 }
 
+/// Gives an empty list room for one. Most requests have one attempt and one call, and a list that grows gets room for four.
+pub(crate) fn with_room_for_one<T>(list: &mut Vec<T>) {
+    if list.capacity() == 0 {
+        *list = Vec::with_capacity(1);
+    }
+}
+
 fn contributes(attempts: &[AttemptState], attempt: usize) -> bool {
     let outcome = attempts.get(attempt).and_then(|attempt| attempt.outcome);
     outcome.is_some_and(AttemptOutcome::contributes)
@@ -161,6 +168,7 @@ impl UpstreamCalls {
     pub(crate) fn begin_attempt(&self, candidate: &Candidate) -> Attempt {
         let mut records = self.records.lock();
         let attempt = Attempt { number: records.attempts.len(), at: clock::now() };
+        with_room_for_one(&mut records.attempts);
         records.attempts.push(AttemptState {
             candidate: candidate.clone(),
             at: attempt.at,
@@ -261,6 +269,7 @@ impl UpstreamCalls {
     /// Begins an upstream call.
     pub(crate) fn begin(&self, attempt: Attempt, candidate: &Candidate, size: CallSize) -> UpstreamCallId {
         let mut records = self.records.lock();
+        with_room_for_one(&mut records.calls);
         records.calls.push(UpstreamCall {
             attempt: attempt.number,
             model: Arc::clone(&candidate.model),

@@ -165,7 +165,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Skips a string; returns its start and whether it holds an escape.
+    /// Skips a string; returns its start and whether it holds an escape. Inlined, because an answer has a string for each of its
+    /// members.
+    #[inline(always)]
     fn step_over_string(&mut self) -> Option<(usize, bool)> {
         if !self.is_at_string() {
             return None;

@@ -87,7 +87,8 @@ proptest! {
         prop_assert_eq!(line.journal_line(), format!("\nE{}", line.json()));
         prop_assert!(!line.json().contains('\n'), "one line of the journal");
         let begun = Line::begun(&entry);
-        prop_assert_eq!(begun.strip_prefix("\nB"), Some(line.json()));
+        prop_assert_eq!(begun.journal_line().strip_prefix("\nB"), Some(line.json()));
+        prop_assert_eq!(Line::after(Some(&begun), entry).journal_line(), line.journal_line());
     }
 
     #[test]
