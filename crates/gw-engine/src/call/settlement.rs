@@ -209,7 +209,7 @@ impl Settlement {
         self.note_attempts(count);
         // A handshake costs nothing.
         if let Some(line) = self.line.as_mut().filter(|_| !request.is_handshake()) {
-            line.begin(candidate, request, self.upstream_calls.all())?;
+            line.begin(candidate, request, self.upstream_calls.spent())?;
         }
         Ok(self.upstream_calls.begin_attempt(candidate))
     }

@@ -125,6 +125,11 @@ struct Records {
 
 impl Records {
     fn sum(&mut self, counts: impl Fn(&[AttemptState], usize) -> bool) -> BilledUsage {
+        self.sum_of_some(counts).unwrap_or_default()
+    }
+
+    /// None: none of the calls is charged.
+    fn sum_of_some(&mut self, counts: impl Fn(&[AttemptState], usize) -> bool) -> Option<BilledUsage> {
         let Self { attempts, calls } = self;
         let calls = calls.iter_mut().filter(|call| counts(attempts, call.attempt));
         let mut sum: Option<BilledUsage> = None;
@@ -133,7 +138,7 @@ impl Records {
             None => sum = Some(*billed),
             Some(sum) => sum.add(billed),
         });
-        sum.unwrap_or_default()
+        sum
     }
 
     fn contributes(&self, attempt: usize) -> bool {
@@ -399,6 +404,11 @@ impl UpstreamCalls {
     /// The sum over the calls of all attempts.
     pub(crate) fn all(&self) -> BilledUsage {
         self.records.lock().sum(|_, _| true)
+    }
+
+    /// As [`UpstreamCalls::all`]. None: no call is charged.
+    pub(crate) fn spent(&self) -> Option<BilledUsage> {
+        self.records.lock().sum_of_some(|_, _| true)
     }
 
     /// The model of the first call that uses something without a price.
