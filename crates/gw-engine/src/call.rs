@@ -47,7 +47,7 @@ pub(crate) struct Call {
     pub(crate) plan: Plan,
     pub(crate) progress: CallProgress,
     /// The summary of a complete answer, for a call that is shared.
-    pub(crate) summary: Option<CallSummary>,
+    pub(crate) summary: Option<Box<CallSummary>>,
     /// The cost in the answer to the client: that of the answer, and of attempts that began it. None = a price is unknown.
     pub(crate) cost: Option<Money>,
     /// The money set aside for a stream that broke off, until another upstream continues it.
@@ -72,7 +72,7 @@ pub(crate) struct CallSummary {
 
 impl Call {
     /// A call before its first attempt.
-    pub(crate) fn new(context: AttemptContext, plan: Plan, settlement: Settlement) -> Self {
+    pub(crate) fn new(context: AttemptContext, plan: Plan, settlement: Box<Settlement>) -> Self {
         Self {
             context,
             plan,
@@ -123,12 +123,14 @@ impl Call {
         let calls = &self.context.upstream_calls;
         let answer = calls.answer();
         self.cost = answer.known_cost();
-        self.summary = self.context.is_shared.then(|| CallSummary {
-            candidate: candidate.clone(),
-            usage: answer.usage,
-            cost: answer.known_cost(),
-            is_shortened: self.context.is_shortened.load(Ordering::Relaxed),
-            is_continued: calls.answering_attempts() > 1,
+        self.summary = self.context.is_shared.then(|| {
+            Box::new(CallSummary {
+                candidate: candidate.clone(),
+                usage: answer.usage,
+                cost: answer.known_cost(),
+                is_shortened: self.context.is_shortened.load(Ordering::Relaxed),
+                is_continued: calls.answering_attempts() > 1,
+            })
         });
         self.note_warnings();
         self.progress.settlement.finish(&Outcome::Served);

@@ -31,6 +31,7 @@ use gw_wire::money::Money;
 use gw_wire::request::{Fallback, Routing};
 use gw_wire::usage::Usage;
 use http::{HeaderName, HeaderValue};
+use smallvec::{SmallVec, smallvec};
 
 use crate::auth::Caller;
 use crate::catalog::query::shown;
@@ -79,7 +80,7 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
     let none = Routing::default();
     let routing = request.routing().unwrap_or(&none);
     let mut strategy = routing.strategy;
-    let mut named = Vec::with_capacity(1 + routing.fallback.len());
+    let mut named = NamedGroups::new();
     let unknown = || unknown_model(snapshot, caller, request.model());
     let requested = snapshot.catalog.resolve(request.model()).ok_or_else(unknown)?;
     strategy = strategy.or(requested.strategy.and_then(Strategy::named));
@@ -98,8 +99,10 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
         if !models.iter().any(|model| caller.may_use(model)) {
             return Err(not_allowed(name));
         }
+        // The only model of a group has passed this check.
+        let may_use = |model: &Model| models.len() == 1 || caller.may_use(model);
         for model in models.iter() {
-            match planner.consider(model, group, &candidates) {
+            match planner.consider(model, group, &candidates, may_use) {
                 Ok(candidate) => candidates.extend(candidate.map(|candidate| candidate.with(prompt_cache))),
                 Err(error) => {
                     // A fallback may name a model again.
@@ -107,7 +110,7 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
                         excluded.push((Arc::clone(&model.id), error.message.clone()));
                     }
                     // The reason of a model that the key may not use would tell the client that the model exists.
-                    if caller.may_use(model) {
+                    if may_use(model) {
                         refused.get_or_insert(error);
                     }
                 }
@@ -135,6 +138,8 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
 
 /// A name that a request asks for, and models that serve it.
 type NamedGroup<'n> = (&'n str, Cow<'n, [Arc<Model>]>);
+/// Nearly all names have one group, and nearly all requests one name.
+type NamedGroups<'n> = SmallVec<[NamedGroup<'n>; 1]>;
 
 impl<'a> PlanRequest<'a> {
     /// A request of a client.
@@ -162,18 +167,18 @@ impl PlanRequest<'_> {
     ///
     /// # Errors
     /// `no_matching_target`, `model_not_allowed`.
-    fn groups<'n>(&self, name: &'n str, models: &'n [Arc<Model>]) -> Result<Vec<NamedGroup<'n>>> {
+    fn groups<'n>(&self, name: &'n str, models: &'n [Arc<Model>]) -> Result<NamedGroups<'n>> {
         let Self { snapshot, caller, .. } = self;
         let alias = if snapshot.presets.is_empty() { None } else { snapshot.presets.alias(name) };
         let Some(alias) = alias.filter(|alias| !alias.settings.conditional.is_empty()) else {
-            return Ok(vec![(name, Cow::Borrowed(models))]);
+            return Ok(smallvec![(name, Cow::Borrowed(models))]);
         };
         let groups = conditions::targets(alias, self)?;
         let usable = groups.into_iter().map(|mut models| {
             models.retain(|model| caller.may_use(model));
             models
         });
-        let usable: Vec<_> =
+        let usable: NamedGroups<'_> =
             usable.filter(|models| !models.is_empty()).map(|models| (name, Cow::Owned(models))).collect();
         if usable.is_empty() { Err(not_allowed(name)) } else { Ok(usable) }
     }
@@ -185,11 +190,17 @@ impl PlanRequest<'_> {
     }
 
     /// The model as a candidate; None if the plan has it already.
-    fn consider(&self, model: &Arc<Model>, group: u32, known: &[Candidate]) -> Result<Option<Candidate>> {
+    fn consider(
+        &self,
+        model: &Arc<Model>,
+        group: u32,
+        known: &[Candidate],
+        may_use: impl Fn(&Model) -> bool,
+    ) -> Result<Option<Candidate>> {
         if known.iter().any(|known| known.model.id == model.id) {
             return Ok(None);
         }
-        if !self.caller.may_use(model) {
+        if !may_use(model) {
             return Err(not_allowed(&model.id));
         }
         self.candidate(model, group).map(Some)

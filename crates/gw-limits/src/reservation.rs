@@ -29,7 +29,7 @@ pub struct Reservation {
     /// The settlement for Redis.
     pub(crate) redis: Option<SendOnDrop>,
     /// The subjects that had no budget in Redis when the request began.
-    pub(crate) unbudgeted: Option<UnbudgetedRequest>,
+    pub(crate) unbudgeted: Option<Box<UnbudgetedRequest>>,
 }
 
 impl Reservation {

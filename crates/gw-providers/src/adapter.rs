@@ -24,7 +24,7 @@ use crate::settings::BreakpointTtl;
 use crate::surfaces::Surfaces;
 
 /// One HTTP request to an upstream, before origin and credentials are added.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HttpCall {
     /// Method.
     pub method: Method,

@@ -145,7 +145,7 @@ impl Client {
 
     async fn send_request(
         &self,
-        request: Result<Request<RequestBody>, Failure>,
+        request: Result<Box<Request<RequestBody>>, Failure>,
         clocks: &Timeouts,
     ) -> Result<UpstreamResponse, Failure> {
         let mut request = request?;
@@ -168,7 +168,7 @@ impl Client {
     /// connection.
     async fn send_on_open(
         &self,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
         clocks: &Timeouts,
     ) -> Result<SendAttempt, Failure> {
         let outcome = if let Some(shared) = self.shared() {
@@ -190,7 +190,7 @@ impl Client {
         if may_share { self.pool.shared() } else { None }
     }
 
-    fn request(&self, call: HttpCall) -> Result<Request<RequestBody>, Failure> {
+    fn request(&self, call: HttpCall) -> Result<Box<Request<RequestBody>>, Failure> {
         let uri = self.dialler.origin.path(&call.path).map_err(|error| bad_path(&error))?;
         Ok(of_call(call, uri))
     }
@@ -198,7 +198,7 @@ impl Client {
     async fn over_http1(
         &self,
         connection: Box<Http1>,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
         clocks: &Timeouts,
     ) -> Result<Result<UpstreamResponse, Failure>, SendError> {
         let host = &self.dialler.origin.host_header;
@@ -211,7 +211,7 @@ impl Client {
     async fn over_http2(
         &self,
         connection: Http2,
-        mut request: Request<RequestBody>,
+        mut request: Box<Request<RequestBody>>,
         clocks: &Timeouts,
     ) -> Result<Result<UpstreamResponse, Failure>, SendError> {
         let path = request.uri().clone();
@@ -236,15 +236,18 @@ impl Client {
 }
 
 /// The request with a body that comes while it is sent, if there is one.
-fn with_body(request: Request<RequestBody>, streamed: Option<StreamedBody>) -> Request<RequestBody> {
-    match streamed {
-        Some(body) => request.map(|_| body.into()),
-        None => request,
+fn with_body(
+    mut request: Box<Request<RequestBody>>,
+    streamed: Option<StreamedBody>,
+) -> Box<Request<RequestBody>> {
+    if let Some(body) = streamed {
+        *request.body_mut() = body.into();
     }
+    request
 }
 
-fn of_call(call: HttpCall, uri: Uri) -> Request<RequestBody> {
-    let mut request = Request::new(call.body.into());
+fn of_call(call: HttpCall, uri: Uri) -> Box<Request<RequestBody>> {
+    let mut request = Box::new(Request::new(call.body.into()));
     *request.method_mut() = call.method;
     *request.uri_mut() = uri;
     *request.headers_mut() = call.headers;
@@ -258,7 +261,7 @@ fn bad_path(error: &http::Error) -> Failure {
 /// The result of trying an open connection.
 enum SendAttempt {
     Response(UpstreamResponse),
-    Nothing(Request<RequestBody>),
+    Nothing(Box<Request<RequestBody>>),
 }
 
 impl fmt::Debug for Client {

@@ -60,8 +60,14 @@ impl LogLine<'_> {
         string(&mut out, self.request_id);
         text(&mut out, ",\"client_request_id\":", self.client_request_id);
         text(&mut out, ",\"method\":", Some(self.method));
-        text(&mut out, ",\"path\":", Some(self.path));
-        text(&mut out, ",\"route\":", Some(self.route));
+        put(&mut out, ",\"path\":");
+        if self.path == self.route {
+            constant(&mut out, self.route);
+        } else {
+            string(&mut out, self.path);
+        }
+        put(&mut out, ",\"route\":");
+        constant(&mut out, self.route);
         integer(&mut out, ",\"status\":", u64::from(self.status));
         text(&mut out, ",\"code\":", Some(self.code));
         integer(&mut out, ",\"duration_ms\":", self.duration_ms);
@@ -214,6 +220,13 @@ fn text(out: &mut Vec<u8>, name: &'static str, value: Option<&str>) {
     }
 }
 
+/// Writes a text of the program, which needs no escape.
+fn constant(out: &mut Vec<u8>, value: &'static str) {
+    out.push(b'"');
+    put(out, value);
+    out.push(b'"');
+}
+
 /// Writes a string that a client or an upstream may have chosen.
 fn string(out: &mut Vec<u8>, value: &str) {
     if gw_wire::json::is_plain(value) {
@@ -247,23 +260,18 @@ fn rfc3339(out: &mut Vec<u8>, at: SystemTime) {
     let seconds = since.as_secs();
     let (days, clock) = (seconds / 86_400, seconds % 86_400);
     let (year, month, day) = date_of_day(days);
-    let mut text = *b"0000-00-00T00:00:00.000Z";
-    let mut digits = |place: usize, width: usize, value: u64| {
-        let mut rest = value;
-        for digit in text.iter_mut().skip(place).take(width).rev() {
-            // One digit fits a byte.
-            *digit = b'0' + (rest % 10) as u8;
-            rest /= 10;
-        }
-    };
-    digits(0, 4, year);
-    digits(5, 2, month);
-    digits(8, 2, day);
-    digits(11, 2, clock / 3600);
-    digits(14, 2, clock / 60 % 60);
-    digits(17, 2, clock % 60);
-    digits(20, 3, u64::from(since.subsec_millis()));
-    out.extend_from_slice(&text);
+    // One digit fits a byte.
+    let digit = |value: u64| b'0' + (value % 10) as u8;
+    let two = |value: u64| [digit(value / 10), digit(value)];
+    let ([y1, y2], [y3, y4]) = (two(year / 100), two(year));
+    let ([mo1, mo2], [d1, d2]) = (two(month), two(day));
+    let ([h1, h2], [mi1, mi2], [s1, s2]) = (two(clock / 3600), two(clock / 60 % 60), two(clock % 60));
+    let millis = u64::from(since.subsec_millis());
+    let (f1, [f2, f3]) = (digit(millis / 100), two(millis));
+    out.extend_from_slice(&[
+        y1, y2, y3, y4, b'-', mo1, mo2, b'-', d1, d2, b'T', h1, h2, b':', mi1, mi2, b':', s1, s2, b'.', f1,
+        f2, f3, b'Z',
+    ]);
 }
 
 #[cfg(test)]

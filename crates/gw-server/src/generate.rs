@@ -283,8 +283,9 @@ fn add_limit_headers(limits: &LimitStates, extra: &mut ExtraHeaders) {
     extra.reserve(MOST_HEADERS);
     for (names, ends) in LIMIT_NAMES.iter().zip(ends) {
         for (name, end) in names.iter().zip(ends.into_iter().flatten()) {
-            let value = HeaderValue::from_maybe_shared(text.slice(begin..end));
-            extra.extend(value.ok().map(|value| (name.clone(), value)));
+            if let Ok(value) = HeaderValue::from_maybe_shared(text.slice(begin..end)) {
+                extra.push((name.clone(), value));
+            }
             begin = end;
         }
     }

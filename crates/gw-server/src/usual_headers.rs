@@ -43,7 +43,12 @@ impl UsualHeaders {
 
 /// Whether a map has exactly these names, in this order.
 fn has_names(shape: &HeaderMap, headers: &[(HeaderName, HeaderValue)]) -> bool {
-    shape.len() == headers.len() && shape.keys().eq(headers.iter().map(|(name, _)| name))
+    // Names of answers are constants, whose copies share their text. To compare the places of two texts takes less than to compare
+    // the texts.
+    let is_same = |(one, (other, _)): (&HeaderName, &(HeaderName, HeaderValue))| {
+        std::ptr::eq(one.as_str(), other.as_str()) || one == other
+    };
+    shape.len() == headers.len() && shape.keys().zip(headers).all(is_same)
 }
 
 #[cfg(test)]

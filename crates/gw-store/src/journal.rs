@@ -26,7 +26,7 @@ use tokio::sync::{Notify, watch};
 
 use self::follower::Followers;
 use crate::Store;
-use crate::ledger::{Entry, Line};
+use crate::ledger::{BegunLine, Entry, Line};
 use crate::private;
 
 /// A segment of this size is replaced by a new one.
@@ -109,6 +109,8 @@ pub struct OpenRequest {
     begun: Option<Arc<Segment>>,
     /// The segment of the newest progress line.
     progress: Option<Arc<Segment>>,
+    /// The first line, for the last one.
+    line: BegunLine,
 }
 
 /// No request may begin: too many outcomes wait for the store.
@@ -179,7 +181,8 @@ impl Journal {
         if self.is_full() {
             return Err(JournalFull);
         }
-        Ok(OpenRequest { begun: self.try_append(&Line::begun(entry)), progress: None })
+        let line = Line::begun(entry);
+        Ok(OpenRequest { begun: self.try_append(line.journal_line()), progress: None, line })
     }
 
     /// Records the usage of a request so far. `entry` becomes its row if the process ends before the request. Each progress
@@ -212,7 +215,7 @@ impl Journal {
             return;
         }
         self.followers.tell(&entry);
-        let line = Line::new(entry);
+        let line = Line::after(begun.as_ref().map(|begun| &begun.line), entry);
         // If the line cannot be written, the outcome still reaches the ledger from memory.
         let ended = self.try_append(line.journal_line());
         let (begun, progress) = begun.map_or((None, None), |begun| (begun.begun, begun.progress));

@@ -30,7 +30,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub use attribution::UsageByName;
 pub use decision::{Decision, ExcludedModel, RankedModel};
 pub use line::Line;
-pub(crate) use line::{read as read_json, read_prefix};
+pub(crate) use line::{BegunLine, read as read_json, read_prefix};
 pub use prompt_caches::PromptCacheSums;
 pub use spending::Spent;
 pub use units::UnitSums;

@@ -17,12 +17,20 @@ pub use tree::{Node, Tree};
 pub use view::{Elements, Kind, View, ViewMembers};
 pub(crate) use view::{string_end, value_end};
 
+/// Bytes of a text up to which looking at all of it takes less than a search for the first byte that needs an escape.
+const SHORT: usize = 64;
+
 /// Writes a JSON string literal. U+0085, U+2028 and U+2029 are escaped too, because some readers of event streams split
 /// lines at them.
 pub fn write_str(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
     out.reserve(bytes.len() + 2);
     out.push(b'"');
+    // Most texts are names and ids.
+    if bytes.len() <= SHORT && swar::is_printable(bytes) {
+        out.extend_from_slice(bytes);
+        return out.push(b'"');
+    }
     // Nearly every text needs no escape.
     let (clean, rest) = bytes.split_at_checked(swar::clean_prefix(bytes)).unwrap_or((bytes, &[]));
     out.extend_from_slice(clean);

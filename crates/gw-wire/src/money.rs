@@ -16,6 +16,8 @@ const MAX_FRACTION: usize = 18;
 const MAX_AMOUNT_FEMTOS: i128 = 1_000_000_000_000_000_000_000_000_000_000;
 /// Decimal places of an amount.
 const AMOUNT_DIGITS: usize = 15;
+/// Femto-USD of a dollar.
+const FEMTOS: u64 = 1_000_000_000_000_000;
 
 /// A price per million tokens, in nano-units of its currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -214,8 +216,13 @@ impl Money {
             }
         }
 
-        // Writing to memory cannot fail.
-        let _ = self.write_to(&mut Text(out));
+        match u64::try_from(self.0) {
+            Ok(femtos) => write_amount(out, femtos),
+            Err(_) => {
+                // Writing to memory cannot fail.
+                let _ = self.write_to(&mut Text(out));
+            }
+        }
     }
 
     fn write_to(self, out: &mut impl fmt::Write) -> fmt::Result {
@@ -331,6 +338,27 @@ fn write_decimal<const DIGITS: usize>(f: &mut impl fmt::Write, value: u128) -> f
     f.write_str(shown.get(..shown.len().saturating_sub(trailing)).unwrap_or_default())
 }
 
+/// Appends an amount as [`write_decimal`] does. Nearly all amounts are below a dollar, and all requests write theirs several times.
+fn write_amount(out: &mut Vec<u8>, femtos: u64) {
+    let (whole, fraction) = (femtos / FEMTOS, femtos % FEMTOS);
+    match u8::try_from(whole) {
+        Ok(digit @ 0..10) => out.push(b'0' + digit),
+        _ => out.extend_from_slice(itoa::Buffer::new().format(whole).as_bytes()),
+    }
+    if fraction == 0 {
+        return;
+    }
+    // The digit in front gives the fraction all its zeros, and makes room for the point.
+    let mut buffer = itoa::Buffer::new();
+    let shown = buffer.format(FEMTOS + fraction).as_bytes();
+    let trailing = shown.iter().rev().take_while(|digit| **digit == b'0').count();
+    let point = out.len();
+    out.extend_from_slice(shown.get(..shown.len().saturating_sub(trailing)).unwrap_or_default());
+    if let Some(place) = out.get_mut(point) {
+        *place = b'.';
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -395,7 +423,20 @@ mod tests {
         assert_eq!(Price::parse("1.5").unwrap().times(third).to_string(), "0.5");
     }
 
+    fn written(femtos: i128) -> String {
+        let mut text = Vec::new();
+        Money::from_femtos(femtos).write(&mut text);
+        String::from_utf8(text).unwrap()
+    }
+
     proptest! {
+        #[test]
+        fn an_amount_is_written_as_display_shows_it(femtos in any::<i128>(), cents in any::<u64>(), small in 0..1000i128) {
+            for femtos in [femtos, cents.into(), small, small * 1_000_000_000_000, small * 10_000_000_000_000_000, -small] {
+                prop_assert_eq!(written(femtos), Money::from_femtos(femtos).to_string());
+            }
+        }
+
         #[test]
         fn a_displayed_price_parses_to_itself(nanos in 0u64..1_000_000_000_000_000_000) {
             let price = Price::from_nanos(nanos);

@@ -186,13 +186,13 @@ impl AttemptContext {
         &self,
         candidate: &Candidate,
         call: UpstreamCallId,
-        http: HttpCall,
+        mut http: HttpCall,
         clocks: &Timeouts,
     ) -> Result<UpstreamResponse, Failure> {
-        self.try_send(candidate, call, http, clocks).await.map_err(|refused| self.refused(call, refused))
+        self.try_send(candidate, call, &mut http, clocks).await.map_err(|refused| self.refused(call, refused))
     }
 
-    /// Sends an encoded request. A request in the client's own dialect is sent as a chat, if the provider turns out not
+    /// Sends an encoded request, and takes it. A request in the client's own dialect is sent as a chat, if the provider turns out not
     /// to know the dialect.
     ///
     /// # Errors
@@ -201,7 +201,7 @@ impl AttemptContext {
         &self,
         candidate: &Candidate,
         call: UpstreamCallId,
-        (part, encoded): (&SubRequest, Encoded),
+        (part, encoded): (&SubRequest, &mut Encoded),
         clocks: &Timeouts,
     ) -> Result<(UpstreamResponse, Reading, Vec<Cow<'static, str>>), Failure> {
         let Encoded { call: http, reading, warnings } = encoded;
@@ -212,7 +212,7 @@ impl AttemptContext {
                 if reading.is_native && is_event_stream(&response) {
                     candidate.provider.adapter().answered_native();
                 }
-                return Ok((response, reading, warnings));
+                return Ok((response, std::mem::take(reading), std::mem::take(warnings)));
             }
             Err(refused) => refused,
         };
@@ -258,7 +258,7 @@ impl AttemptContext {
         &self,
         candidate: &Candidate,
         call: UpstreamCallId,
-        mut http: HttpCall,
+        http: &mut HttpCall,
         clocks: &Timeouts,
     ) -> Result<UpstreamResponse, RefusedSend> {
         if let Some(trace) = &self.client.trace {
@@ -271,7 +271,7 @@ impl AttemptContext {
             let calls = Arc::clone(&self.upstream_calls);
             http.upload = Some(upload.with_notice(Arc::new(move || calls.mark_sent(call))));
         }
-        let sent = candidate.provider.send(http, clocks).await;
+        let sent = candidate.provider.send(std::mem::take(http), clocks).await;
         let response = sent.map_err(|failure| RefusedSend { is_free: !failure.sent, failure })?;
         if response.status == 200 {
             candidate.provider.record_outcome(response.key, Ok(()));

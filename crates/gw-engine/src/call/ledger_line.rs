@@ -16,7 +16,7 @@ use gw_wire::prompt_cache::PromptCacheUse;
 use gw_wire::request_id;
 use gw_wire::usage::Usage;
 
-use crate::call::upstream_call::BilledUsage;
+use crate::call::upstream_call::{BilledUsage, with_room_for_one};
 use crate::clock::unix_millis;
 use crate::error::{Error, Kind, Result};
 use crate::plan::candidate::{Candidate, Choice, Plan};
@@ -143,15 +143,22 @@ impl LedgerLine {
         &mut self,
         candidate: &Candidate,
         request: &ValidatedRequest,
-        spent: BilledUsage,
+        spent: Option<BilledUsage>,
     ) -> Result<()> {
-        if self.begun.is_some() && spent.cost == Money::ZERO && *self.entry.model == *candidate.model.id {
+        let has_cost = spent.is_some_and(|spent| spent.cost != Money::ZERO);
+        if self.begun.is_some() && !has_cost && *self.entry.model == *candidate.model.id {
             return Ok(());
         }
         let mut billed = spent;
         request.each_size(candidate, |size| {
-            billed.add_usage(&candidate.model, &size.usage(None, 0, &candidate.model));
+            let usage = size.usage(None, 0, &candidate.model);
+            // Most requests have one call.
+            match &mut billed {
+                None => billed = Some(BilledUsage::of_call(&candidate.model, usage)),
+                Some(billed) => billed.add_usage(&candidate.model, &usage),
+            }
         });
+        let billed = billed.unwrap_or_default();
         if self.begun.is_some() {
             self.note_progress(candidate, &billed);
             return Ok(());
@@ -209,6 +216,7 @@ impl LedgerLine {
     ) {
         let started_ms = if self.entry.attempts.is_empty() { 0 } else { started() };
         let AttemptRecord { provider, model, status, latency_ms, cost } = record;
+        with_room_for_one(&mut self.entry.attempts);
         self.entry.attempts.push(Attempt {
             provider: Arc::clone(provider),
             model: Arc::clone(model),

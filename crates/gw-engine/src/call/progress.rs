@@ -12,7 +12,7 @@ use gw_wire::money::Money;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::quoted_prompt;
 use crate::call::settlement::Settlement;
-use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage};
+use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, with_room_for_one};
 use crate::clock::{self, millis};
 use crate::error::Error;
 use crate::plan::candidate::Candidate;
@@ -31,7 +31,7 @@ const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(
 /// The attempts of a call so far, their failures and warnings, and the call's settlement.
 #[derive(Debug)]
 pub(crate) struct CallProgress {
-    pub(crate) settlement: Settlement,
+    pub(crate) settlement: Box<Settlement>,
     /// The attempts that are over, for `gateway.attempts`.
     pub(crate) records: Vec<AttemptRecord>,
     pub(crate) warnings: Warnings,
@@ -51,7 +51,7 @@ pub(crate) struct CallProgress {
 
 impl CallProgress {
     /// A call before its first attempt.
-    pub(crate) fn new(settlement: Settlement) -> Self {
+    pub(crate) fn new(settlement: Box<Settlement>) -> Self {
         Self {
             settlement,
             records: Vec::new(),
@@ -95,6 +95,7 @@ impl CallProgress {
         };
         let reason = self.reason.take();
         self.settlement.note_attempt(&record, billed.cost, reason, attempt);
+        with_room_for_one(&mut self.records);
         self.records.push(record);
         self.settlement.note_attempts(self.records.len());
     }

@@ -45,8 +45,8 @@ pub(crate) struct Settlement {
     operation: &'static str,
     is_finished: bool,
     upstream_calls: Arc<UpstreamCalls>,
-    /// The part of the answer that came out of the cache, and what it would have cost.
-    found: (Usage, Option<Money>),
+    /// The part of the answer that came out of the cache, and what it would have cost. None: nothing did.
+    found: Option<Box<(Usage, Option<Money>)>>,
     /// The tokens and the money reserved for the request.
     reservation: Reservation,
     /// Later reservations: for a request that asks for everything anew, and for a stream that grows.
@@ -69,22 +69,22 @@ pub(crate) struct Settlement {
 }
 
 impl Settlement {
-    /// Opens the settlement of a request.
+    /// Opens the settlement of a request. It is large, and several layers hand it on.
     pub(crate) fn open(
         client: &RequestContext,
         metrics: Arc<Metrics>,
         journal: Option<&Arc<Journal>>,
         operation: &'static str,
-    ) -> Self {
+    ) -> Box<Self> {
         let watched = metrics.occurrences.is_watched().then(|| Box::new(client.caller.clone()));
-        Self {
+        Box::new(Self {
             watched,
             log: Arc::clone(&client.log),
             metrics,
             operation,
             is_finished: false,
             upstream_calls: Arc::default(),
-            found: (Usage::default(), Some(Money::ZERO)),
+            found: None,
             reservation: Reservation::default(),
             additional_reservations: Vec::new(),
             permit: AdmissionPermit::default(),
@@ -94,7 +94,7 @@ impl Settlement {
             line: journal.map(|journal| LedgerLine::new(journal, client, operation)),
             accepted: client.accepted,
             attribution: client.attribution.clone(),
-        }
+        })
     }
 
     pub(crate) fn metrics(&self) -> &Metrics {
@@ -209,7 +209,7 @@ impl Settlement {
         self.note_attempts(count);
         // A handshake costs nothing.
         if let Some(line) = self.line.as_mut().filter(|_| !request.is_handshake()) {
-            line.begin(candidate, request, self.upstream_calls.all())?;
+            line.begin(candidate, request, self.upstream_calls.spent())?;
         }
         Ok(self.upstream_calls.begin_attempt(candidate))
     }
@@ -413,6 +413,6 @@ impl Settlement {
 
     /// Notes the part of the answer that comes out of the cache, and what it would have cost.
     pub(crate) fn note_found(&mut self, usage: Usage, saved: Option<Money>) {
-        self.found = (usage, saved);
+        self.found = Some(Box::new((usage, saved)));
     }
 }

@@ -125,6 +125,11 @@ struct Records {
 
 impl Records {
     fn sum(&mut self, counts: impl Fn(&[AttemptState], usize) -> bool) -> BilledUsage {
+        self.sum_of_some(counts).unwrap_or_default()
+    }
+
+    /// None: none of the calls is charged.
+    fn sum_of_some(&mut self, counts: impl Fn(&[AttemptState], usize) -> bool) -> Option<BilledUsage> {
         let Self { attempts, calls } = self;
         let calls = calls.iter_mut().filter(|call| counts(attempts, call.attempt));
         let mut sum: Option<BilledUsage> = None;
@@ -133,11 +138,18 @@ impl Records {
             None => sum = Some(*billed),
             Some(sum) => sum.add(billed),
         });
-        sum.unwrap_or_default()
+        sum
     }
 
     fn contributes(&self, attempt: usize) -> bool {
         contributes(&self.attempts, attempt)
+    }
+}
+
+/// Gives an empty list room for one. Most requests have one attempt and one call, and a list that grows gets room for four.
+pub(crate) fn with_room_for_one<T>(list: &mut Vec<T>) {
+    if list.capacity() == 0 {
+        *list = Vec::with_capacity(1);
     }
 }
 
@@ -161,6 +173,7 @@ impl UpstreamCalls {
     pub(crate) fn begin_attempt(&self, candidate: &Candidate) -> Attempt {
         let mut records = self.records.lock();
         let attempt = Attempt { number: records.attempts.len(), at: clock::now() };
+        with_room_for_one(&mut records.attempts);
         records.attempts.push(AttemptState {
             candidate: candidate.clone(),
             at: attempt.at,
@@ -261,6 +274,7 @@ impl UpstreamCalls {
     /// Begins an upstream call.
     pub(crate) fn begin(&self, attempt: Attempt, candidate: &Candidate, size: CallSize) -> UpstreamCallId {
         let mut records = self.records.lock();
+        with_room_for_one(&mut records.calls);
         records.calls.push(UpstreamCall {
             attempt: attempt.number,
             model: Arc::clone(&candidate.model),
@@ -390,6 +404,11 @@ impl UpstreamCalls {
     /// The sum over the calls of all attempts.
     pub(crate) fn all(&self) -> BilledUsage {
         self.records.lock().sum(|_, _| true)
+    }
+
+    /// As [`UpstreamCalls::all`]. None: no call is charged.
+    pub(crate) fn spent(&self) -> Option<BilledUsage> {
+        self.records.lock().sum_of_some(|_, _| true)
     }
 
     /// The model of the first call that uses something without a price.

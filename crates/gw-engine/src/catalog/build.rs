@@ -298,6 +298,7 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         timeouts: TimeoutOverrides::default(),
         prompt_cache: None,
         names: OnceLock::new(),
+        answer_names: OnceLock::new(),
         entry: Bytes::new(),
         id_end: 0,
         performance_at: 0..0,

@@ -11,6 +11,7 @@ use gw_routing::metrics::CallMetrics;
 use gw_wire::money::Money;
 use gw_wire::operation::{ModelCategory, PlainOperation};
 use gw_wire::usage::Usage;
+use http::HeaderValue;
 
 use super::prices::{Charge, Prices};
 use crate::error::{Error, Kind, Result};
@@ -123,6 +124,8 @@ pub struct Model {
     pub prompt_cache: Option<PromptCacheSettings>,
     /// The other names of the model: its bare name and its aliases. Set once all are known.
     pub(super) names: OnceLock<Box<[Box<str>]>>,
+    /// The values of the headers that name the model and its provider. Made with the first answer, and shared by all.
+    pub(super) answer_names: OnceLock<[Option<HeaderValue>; 2]>,
     /// The entry as JSON, without its closing brace and its `sources`.
     pub(super) entry: Bytes,
     /// The place in `entry` behind its member `id`.
@@ -138,6 +141,12 @@ impl Model {
     #[must_use]
     pub fn bare_name(&self) -> &str {
         self.id.split_once('/').map_or(&*self.id, |(_, name)| name)
+    }
+
+    /// The values of the headers that name the model and its provider. None: a name cannot stand in a header.
+    pub(crate) fn answer_names(&self) -> &[Option<HeaderValue>; 2] {
+        let value = |name: &Arc<str>| HeaderValue::from_str(name).ok();
+        self.answer_names.get_or_init(|| [value(&self.id), value(&self.provider)])
     }
 
     /// Whether the name is the model's id, its bare name or an alias of it.

@@ -39,7 +39,7 @@ pub(super) struct SentCall {
     snapshot: Arc<Snapshot>,
     pub(super) candidate: Candidate,
     charging: Charging,
-    pub(super) settlement: Settlement,
+    pub(super) settlement: Box<Settlement>,
     calls: Arc<UpstreamCalls>,
     begun: Option<(Attempt, UpstreamCallId)>,
     upload: UploadEnd,
@@ -52,7 +52,7 @@ impl SentCall {
         snapshot: Arc<Snapshot>,
         candidate: Candidate,
         charging: Charging,
-        settlement: Settlement,
+        settlement: Box<Settlement>,
     ) -> Self {
         let calls = Arc::clone(settlement.upstream_calls());
         let upload = UploadEnd::WHOLE;

@@ -17,7 +17,8 @@ pub(crate) fn plan_of_alias((planner, most): (PlanRequest<'_>, Option<Money>), a
     let mut candidates: Vec<Candidate> = Vec::new();
     for (group, (_, models)) in (1..).zip(&groups) {
         for model in models.iter() {
-            let considered = planner.consider(model, group, &candidates);
+            let considered =
+                planner.consider(model, group, &candidates, |model| planner.caller.may_use(model));
             candidates.extend(considered.ok().flatten());
         }
     }

@@ -15,6 +15,7 @@ use gw_wire::usage::{Units, Usage, small};
 
 use crate::catalog::prices::Prices;
 use crate::error::{Error, Kind, Result};
+use crate::plan::call_size::CallSize;
 use crate::plan::candidate::{Candidate, Plan};
 use crate::plan::hedge_pair::may_hedge;
 use crate::request::ValidatedRequest;
@@ -208,12 +209,14 @@ pub(crate) fn longest_answer(request: &ValidatedRequest, candidate: &Candidate) 
 fn at(request: &ValidatedRequest, candidate: &Candidate, counted: impl Fn(u64) -> u64) -> (u64, Money) {
     let longest = longest_answer(request, candidate);
     let answer = counted(longest);
-    let mut tokens = 0_u64;
+    let kinds = CostlyTokens::of(request, candidate);
+    let (mut tokens, mut cost) = (0_u64, Money::ZERO);
     request.each_size(candidate, |size| {
         let of_call = size.prompt_tokens.saturating_add(size.answers.saturating_mul(answer));
         tokens = tokens.saturating_add(of_call);
+        cost += kinds.cost_of(request, candidate, &size, longest);
     });
-    (tokens, costs(request, candidate, longest))
+    (tokens, cost)
 }
 
 /// The cost of all upstream calls if each answer has this many tokens.
@@ -253,17 +256,27 @@ impl CostlyTokens {
 
     /// The cost of all upstream calls if each answer has this many tokens.
     fn costs(&self, request: &ValidatedRequest, candidate: &Candidate, answer: u64) -> Money {
-        let Some(prices) = &candidate.model.prices else { return Money::ZERO };
         let mut sum = Money::ZERO;
-        request.each_size(candidate, |size| {
-            let (prompt, answers) = request.reserved(candidate, &size);
-            let completion = answers.saturating_mul(answer);
-            let hosted = request.most_hosted(candidate, &size);
-            let usage =
-                Usage { prompt, completion, hosted, units: size.reserved_units(), ..Usage::default() };
-            sum += self.dearest_use(prices, &usage);
-        });
+        if candidate.model.prices.is_some() {
+            request.each_size(candidate, |size| sum += self.cost_of(request, candidate, &size, answer));
+        }
         sum
+    }
+
+    /// As [`CostlyTokens::costs`], for one call of this size.
+    fn cost_of(
+        &self,
+        request: &ValidatedRequest,
+        candidate: &Candidate,
+        size: &CallSize,
+        answer: u64,
+    ) -> Money {
+        let Some(prices) = &candidate.model.prices else { return Money::ZERO };
+        let (prompt, answers) = request.reserved(candidate, size);
+        let completion = answers.saturating_mul(answer);
+        let hosted = request.most_hosted(candidate, size);
+        let usage = Usage { prompt, completion, hosted, units: size.reserved_units(), ..Usage::default() };
+        self.dearest_use(prices, &usage)
     }
 
     /// The cost of the dearest use of this many tokens. A use without a price of its own costs as much as text, so it is not

@@ -40,7 +40,7 @@ pub struct PromptSize {
 #[derive(Debug)]
 pub struct RealtimeResponse {
     candidate: Candidate,
-    settlement: Settlement,
+    settlement: Box<Settlement>,
     begun: Option<(Attempt, UpstreamCallId)>,
     prompt: Usage,
     made: MadeOutput,

@@ -64,7 +64,7 @@ pub struct EventStream {
     /// It writes a log of its events for the requests that share the call.
     is_recorded: bool,
     /// The summary of a complete answer, for requests that share the call.
-    summary: Option<CallSummary>,
+    summary: Option<Box<CallSummary>>,
     /// The end of the answer for the client that pays for it, if requests share the call.
     closing: Option<Box<AnswerClosing>>,
     /// The error that the stream ended with.

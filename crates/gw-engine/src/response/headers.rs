@@ -29,16 +29,18 @@ pub(crate) fn left_header(femtos: i128) -> Option<(HeaderName, HeaderValue)> {
 /// The headers that name the candidate that answered.
 pub(crate) fn reply_headers(candidate: Option<&Candidate>) -> Vec<(HeaderName, HeaderValue)> {
     let Some(candidate) = candidate else { return Vec::new() };
-    named(&candidate.model.id, &candidate.model.provider)
+    with_names(candidate.model.answer_names().clone())
 }
 
 /// The headers that name a model and its provider.
 pub(crate) fn named(model: &str, provider: &str) -> Vec<(HeaderName, HeaderValue)> {
-    let named = [(MODEL, model), (PROVIDER, provider)];
-    let mut headers = Vec::with_capacity(named.len() + 4);
-    headers.extend(
-        named.into_iter().filter_map(|(name, value)| Some((name, HeaderValue::from_str(value).ok()?))),
-    );
+    with_names([model, provider].map(|name| HeaderValue::from_str(name).ok()))
+}
+
+fn with_names(values: [Option<HeaderValue>; 2]) -> Vec<(HeaderName, HeaderValue)> {
+    let mut headers = Vec::with_capacity(values.len() + 4);
+    let named = [MODEL, PROVIDER].into_iter().zip(values);
+    headers.extend(named.filter_map(|(name, value)| Some((name, value?))));
     headers
 }
 

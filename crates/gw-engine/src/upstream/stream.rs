@@ -243,13 +243,12 @@ pub(crate) async fn open(
     let clocks = context.clocks(candidate);
     let first_token_by = attempt.at + clocks.first_token;
     let mut parts = context.encode(candidate, context.request.parts(candidate), &clocks).await?;
-    let opened = if parts.len() == 1
-        && let Some(part) = parts.pop()
-    {
+    let opened = if let [part] = parts.as_mut_slice() {
         vec![one(context, candidate, attempt, part, clocks).await?]
     } else {
-        try_join_all(parts.into_iter().map(|part| one(context, candidate, attempt, part, clocks))).await?
+        try_join_all(parts.iter_mut().map(|part| one(context, candidate, attempt, part, clocks))).await?
     };
+    drop(parts);
     let opening =
         context.opening(candidate.model.upstream_model.to_string(), context.request.prompt_tokens(candidate));
     let mut stream = UpstreamStream {
@@ -300,13 +299,13 @@ async fn one(
     context: &AttemptContext,
     candidate: &Candidate,
     attempt: Attempt,
-    (part, encoded): (SubRequest, Encoded),
+    (part, encoded): &mut (SubRequest, Encoded),
     clocks: Timeouts,
 ) -> Result<OpenedCall, Failure> {
-    let size = context.request.size_of_sent(candidate, &part, &encoded);
+    let size = context.request.size_of_sent(candidate, part, encoded);
     let call = context.upstream_calls.begin(attempt, candidate, size);
     let (response, reading, warnings) =
-        context.send_encoded(candidate, call, (&part, encoded), &clocks).await?;
+        context.send_encoded(candidate, call, (part, encoded), &clocks).await?;
     Ok(OpenedCall { call, response, reading, warnings, first: part.first })
 }
 

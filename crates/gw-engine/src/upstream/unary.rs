@@ -102,9 +102,7 @@ pub(crate) async fn fetch(
 ) -> Result<(Vec<UnaryResponse>, Warnings), Failure> {
     let clocks = context.clocks(candidate);
     let mut parts = context.encode(candidate, context.request.parts(candidate), &clocks).await?;
-    if parts.len() == 1
-        && let Some(part) = parts.pop()
-    {
+    if let [part] = parts.as_mut_slice() {
         // Writing a heavy request has taken some of the time.
         let clocks = if context.is_heavy { context.clocks(candidate) } else { clocks };
         let (given, warnings) =
@@ -124,9 +122,10 @@ async fn fetch_parts(
 ) -> Result<(Vec<UnaryResponse>, Warnings), Failure> {
     let given: Vec<(UnaryResponse, Warnings)> = stream::iter(parts)
         .map(|part| async {
+            let mut part = part;
             // The answers hold their memory until all are there, so they do not wait for each other.
             let clocks = context.clocks(candidate);
-            let (given, warnings) = one(context, candidate, attempt, part, (&clocks, None)).await?;
+            let (given, warnings) = one(context, candidate, attempt, &mut part, (&clocks, None)).await?;
             // The usage of this call is known from now on, even if another call fails or the client disconnects.
             offload_if(given.is_heavy(), || given.meter(context, candidate)).await;
             Ok::<_, Failure>((given, warnings))
@@ -143,13 +142,13 @@ async fn one(
     context: &AttemptContext,
     candidate: &Candidate,
     attempt: Attempt,
-    (part, encoded): (SubRequest, Encoded),
+    (part, encoded): &mut (SubRequest, Encoded),
     (clocks, expected_bytes): (&Timeouts, Option<usize>),
 ) -> Result<(UnaryResponse, Warnings), Failure> {
-    let size = context.request.size_of_sent(candidate, &part, &encoded);
+    let size = context.request.size_of_sent(candidate, part, encoded);
     let call = context.upstream_calls.begin(attempt, candidate, size);
     let (response, reading, warnings) =
-        context.send_encoded(candidate, call, (&part, encoded), clocks).await?;
+        context.send_encoded(candidate, call, (part, encoded), clocks).await?;
     let (body, permit) = context.collect(response.body, clocks, expected_bytes).await?;
     Ok((UnaryResponse { body, reading, first: part.first, call, permit }, warnings))
 }

@@ -51,12 +51,16 @@ pub(crate) struct UnbudgetedRequest {
 
 impl UnbudgetedRequest {
     /// None if there are no such subjects.
-    pub(crate) fn new(replica: &Arc<Replica>, request_id: &str, subjects: Vec<Arc<Subject>>) -> Option<Self> {
+    pub(crate) fn new(
+        replica: &Arc<Replica>,
+        request_id: &str,
+        subjects: Vec<Arc<Subject>>,
+    ) -> Option<Box<Self>> {
         if subjects.is_empty() {
             return None;
         }
         let begun = replica.now();
-        Some(Self { replica: Arc::clone(replica), request_id: request_id.into(), subjects, begun })
+        Some(Box::new(Self { replica: Arc::clone(replica), request_id: request_id.into(), subjects, begun }))
     }
 
     /// Sets when the request began, in unix seconds.

@@ -26,14 +26,15 @@ const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(crate) struct SendOnDrop {
     replica: Arc<Replica>,
-    message: Option<Message>,
+    /// In a box, because every reservation and permit has room for one, and few have one.
+    message: Option<Box<Message>>,
 }
 
 impl SendOnDrop {
     /// A message about a request that begins now.
     pub(crate) fn new(replica: &Arc<Replica>, message: Message) -> Self {
         let message = Message { begun: replica.now(), ..message };
-        Self { replica: Arc::clone(replica), message: Some(message) }
+        Self { replica: Arc::clone(replica), message: Some(Box::new(message)) }
     }
 
     /// Sets when the request began, in unix seconds.
@@ -97,7 +98,7 @@ impl Drop for SendOnDrop {
         }
         self.replica.pending.add(1);
         // A full queue loses the message.
-        if self.replica.outbox.try_send(message).is_err() {
+        if self.replica.outbox.try_send(*message).is_err() {
             fail_delivery(&self.replica, 1);
         }
     }

@@ -44,7 +44,7 @@ const KEPT_HEAD_BYTES: usize = 4 * 1024;
 /// A request that did not get a response head.
 pub(crate) struct SendError {
     /// The request, if no byte of it was written, so it can be sent again.
-    pub(crate) unsent: Option<Request<RequestBody>>,
+    pub(crate) unsent: Option<Box<Request<RequestBody>>>,
     /// The cause.
     pub(crate) failure: Failure,
 }
@@ -86,7 +86,7 @@ struct OutgoingRequest {
 }
 
 impl OutgoingRequest {
-    fn begin(&mut self, request: Request<RequestBody>, host: &HeaderValue) {
+    fn begin(&mut self, request: Box<Request<RequestBody>>, host: &HeaderValue) {
         self.head.clear();
         head::write(&request, request.body().length(), host, &mut self.head);
         let RequestBody { bytes, streamed } = request.into_body();
@@ -162,13 +162,14 @@ impl Http1 {
         })
     }
 
-    /// Sends a request to a host, and waits at most `wait` for the response head. After an error the connection is gone.
+    /// Sends a request to a host, and waits at most `wait` for the response head. After an error the connection is gone. The request is
+    /// boxed, because each layer between its adapter and its connection would copy it.
     ///
     /// # Errors
     /// [`SendError`], with the request if it was never written.
     pub(crate) async fn exchange(
         mut self: Box<Self>,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
         host: &HeaderValue,
         wait: Duration,
     ) -> Result<(Box<Self>, ResponseHead), SendError> {

@@ -78,7 +78,7 @@ impl Http2 {
     /// [`SendError`], with the request if it was never written.
     pub(crate) async fn exchange(
         mut self,
-        request: Request<RequestBody>,
+        request: Box<Request<RequestBody>>,
         wait: Duration,
     ) -> Result<(Http2Stream, Response<Incoming>), SendError> {
         let mut clock = Clock::default();
@@ -88,7 +88,7 @@ impl Http2 {
         }
         // A body that is there can be sent again.
         let kept = request.body().bytes.clone();
-        let mut response = pin!(self.sender.try_send_request(request));
+        let mut response = pin!(self.sender.try_send_request(*request));
         let outcome = std::future::poll_fn(|cx| match response.as_mut().poll(cx) {
             std::task::Poll::Ready(outcome) => std::task::Poll::Ready(Some(outcome)),
             std::task::Poll::Pending => clock.poll(cx).map(|()| None),
@@ -104,7 +104,7 @@ impl Http2 {
                 if let Some(unsent) = &mut unsent {
                     unsent.body_mut().bytes = kept;
                 }
-                Err(SendError { unsent, failure: failures::before_head(error.error()) })
+                Err(SendError { unsent: unsent.map(Box::new), failure: failures::before_head(error.error()) })
             }
             None => Err(SendError { unsent: None, failure: failures::head_timeout() }),
         }

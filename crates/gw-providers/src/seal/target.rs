@@ -1,6 +1,6 @@
 //! A target: one model of one account at one provider. It seals the signatures of its answers and opens only its own.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use gw_wire::json::View;
 
@@ -30,15 +30,14 @@ impl Issuer {
     /// A model of this account, by its name at the provider.
     #[must_use]
     pub fn target(&self, upstream_model: &str) -> ReplayTarget {
-        let origin = SealOrigin {
+        ReplayTarget { issuer: Some(self.clone()), model: upstream_model.into(), name: OnceLock::new() }
+    }
+
+    fn origin(&self, upstream_model: &str) -> SealOrigin {
+        SealOrigin {
             provider: (*self.provider).to_owned(),
             model: upstream_model.to_owned(),
             account: self.account,
-        };
-        // Every call has a target, and joining is cheaper than formatting.
-        ReplayTarget {
-            name: [&*self.provider, "/", upstream_model].concat(),
-            seal: Some((self.sealer.clone(), origin)),
         }
     }
 }
@@ -46,15 +45,18 @@ impl Issuer {
 /// The target of a call: it marks the parts of an answer that must come back, and recognises its own in a request.
 #[derive(Clone, Debug)]
 pub struct ReplayTarget {
-    name: String,
     /// None: nothing is sealed, and signatures travel as the provider gave them.
-    seal: Option<(Sealer, SealOrigin)>,
+    issuer: Option<Issuer>,
+    /// The upstream model, or the whole name if nothing is sealed.
+    model: Box<str>,
+    /// Every call has a target, and few need its name.
+    name: OnceLock<String>,
 }
 
 impl PartialEq for ReplayTarget {
     fn eq(&self, other: &Self) -> bool {
-        let origin = |of: &Self| of.seal.as_ref().map(|(_, origin)| origin.clone());
-        self.name == other.name && origin(self) == origin(other)
+        let origin = |of: &Self| of.issuer.as_ref().map(|issuer| issuer.origin(&of.model));
+        self.name() == other.name() && origin(self) == origin(other)
     }
 }
 
@@ -80,19 +82,20 @@ impl ReplayTarget {
     /// A target whose signatures are not sealed, for calls outside of a gateway. `name` marks its entries.
     #[must_use]
     pub fn unsealed(name: &str) -> Self {
-        Self { name: name.to_owned(), seal: None }
+        Self { issuer: None, model: name.into(), name: OnceLock::new() }
     }
 
     /// The provider's name and the upstream model, with a `/` between them.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        let Some(issuer) = &self.issuer else { return &self.model };
+        self.name.get_or_init(|| [&*issuer.provider, "/", &self.model].concat())
     }
 
     /// Whether signatures are sealed.
     #[must_use]
     pub fn seals(&self) -> bool {
-        self.seal.is_some()
+        self.issuer.is_some()
     }
 
     /// Seals a signature. None if it is too large, or if the target does not seal.
@@ -114,20 +117,20 @@ impl ReplayTarget {
     }
 
     fn seal(&self, kind: u8, text: &str) -> Option<String> {
-        let (sealer, origin) = self.seal.as_ref()?;
+        let issuer = self.issuer.as_ref()?;
         let mut payload = Vec::with_capacity(text.len() + 1);
         payload.push(kind);
         payload.extend_from_slice(text.as_bytes());
-        sealer.seal(origin, &payload)
+        issuer.sealer.seal(&issuer.origin(&self.model), &payload)
     }
 
     /// Opens a sealed string. None if it is not sealed by this gateway, if it was changed, or if it belongs to another
     /// target.
     #[must_use]
     pub fn open(&self, sealed: &str) -> Option<OpenedSeal> {
-        let (sealer, own) = self.seal.as_ref().filter(|_| is_sealed(sealed))?;
-        let (origin, payload) = sealer.open(sealed)?;
-        let (kind, text) = payload.split_first().filter(|_| origin == *own)?;
+        let issuer = self.issuer.as_ref().filter(|_| is_sealed(sealed))?;
+        let (origin, payload) = issuer.sealer.open(sealed)?;
+        let (kind, text) = payload.split_first().filter(|_| origin == issuer.origin(&self.model))?;
         let text = String::from_utf8(text.to_vec()).ok()?;
         match *kind {
             ENTRY => Some(OpenedSeal::Entry(text)),

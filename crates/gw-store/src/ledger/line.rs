@@ -13,6 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use gw_wire::attribution::Attribution;
+use gw_wire::json::is_plain;
 use gw_wire::usage::Units;
 
 use super::attribution::names_json;
@@ -88,9 +89,19 @@ pub(crate) struct Names {
 impl Line {
     /// Bounds the values that an upstream may have reported, and encodes the entry.
     #[must_use]
-    pub fn new(mut entry: Entry) -> Self {
-        bound(&mut entry);
-        let (text, shared_part, rest) = encode("\nE", &entry);
+    pub fn new(entry: Entry) -> Self {
+        Self::with_head(entry, None)
+    }
+
+    /// As [`Line::new`]. `begun` is the line of the same request's begin.
+    pub(crate) fn after(begun: Option<&BegunLine>, entry: Entry) -> Self {
+        Self::with_head(entry, begun)
+    }
+
+    fn with_head(mut entry: Entry, begun: Option<&BegunLine>) -> Self {
+        let has_same_names = bound(&mut entry);
+        let head = begun.filter(|_| has_same_names).and_then(|begun| begun.head_of(&entry));
+        let (text, shared_part, rest) = encode("\nE", &entry, head);
         let mut sums = Sums::default();
         sums.add(&entry);
         let others = costs_of_others(&entry, &mut sums);
@@ -116,13 +127,14 @@ impl Line {
     }
 
     /// The journal line of a request that begins.
-    pub(crate) fn begun(entry: &Entry) -> String {
-        encode("\nB", entry).0
+    pub(crate) fn begun(entry: &Entry) -> BegunLine {
+        let (text, shared_part, _) = encode("\nB", entry, None);
+        BegunLine { text, shared_part }
     }
 
     /// The journal line of a request's usage so far.
     pub(crate) fn progress(entry: &Entry) -> String {
-        encode("\nP", entry).0
+        encode("\nP", entry, None).0
     }
 
     /// The journal line.
@@ -143,6 +155,33 @@ impl Line {
     /// The part after the status, without the end of the array.
     pub(crate) fn rest(&self) -> &str {
         self.text.get(self.rest..self.text.len() - 1).unwrap_or_default()
+    }
+}
+
+/// The journal line of a request that begins. The line of its end mostly has the same head: all up to the strategy.
+#[derive(Debug)]
+pub(crate) struct BegunLine {
+    text: String,
+    shared_part: Range<usize>,
+}
+
+impl BegunLine {
+    /// The journal line.
+    pub(crate) fn journal_line(&self) -> &str {
+        &self.text
+    }
+
+    /// The head of a later line of the same request, from the array's begin on. None: the target or the strategy has changed, or a
+    /// name needs an escape. What else is in the head never changes.
+    fn head_of(&self, entry: &Entry) -> Option<(&str, Range<usize>)> {
+        let names = [&entry.model, &entry.provider, &entry.strategy];
+        let mut head = self.text.get(HEAD_BYTES..self.shared_part.end)?;
+        for name in names.iter().rev() {
+            // A quote in a name is written with an escape, so the text between two quotes is one whole name.
+            let rest = head.strip_suffix('"')?.strip_suffix(name.as_str())?;
+            head = rest.strip_suffix('"').filter(|_| is_plain(name))?.strip_suffix(',')?;
+        }
+        Some((self.text.get(HEAD_BYTES..self.shared_part.end)?, self.shared_part.clone()))
     }
 }
 
@@ -192,7 +231,9 @@ fn costs_of_others(entry: &Entry, sums: &mut Sums) -> Vec<OtherCost> {
     others
 }
 
-fn bound(entry: &mut Entry) {
+/// Bounds the values that an upstream may have reported. False: a name has changed.
+fn bound(entry: &mut Entry) -> bool {
+    let mut has_same_names = true;
     let Tokens { prompt, completion, cached, cache_write, reasoning } = &mut entry.tokens;
     for count in
         [prompt, completion, cached, cache_write, reasoning, &mut entry.latency_ms, &mut entry.cache_write_1h]
@@ -204,6 +245,7 @@ fn bound(entry: &mut Entry) {
     for name in names.into_iter().chain(&mut entry.team).chain(&mut entry.session) {
         if let Cow::Owned(other) = indexed(name) {
             *name = other;
+            has_same_names = false;
         }
     }
     if let Cow::Owned(other) = without_nul(&entry.status) {
@@ -215,24 +257,38 @@ fn bound(entry: &mut Entry) {
     for amount in [&mut entry.cost, &mut entry.saved].into_iter().chain(&mut entry.provider_cost) {
         *amount = (*amount).clamp(-MAX_COST_FEMTOS, MAX_COST_FEMTOS);
     }
+    has_same_names
 }
 
 /// The line, the range of its shared part, and the start of the rest. `head` is the line break and the kind of the line: the
-/// line break comes first, so that a line cut off by a full disk does not damage the next one.
-fn encode(head: &'static str, entry: &Entry) -> (String, Range<usize>, usize) {
+/// line break comes first, so that a line cut off by a full disk does not damage the next one. `known` is the text from the array's
+/// begin to the end of the shared part, if an earlier line has the same.
+fn encode(
+    head: &'static str,
+    entry: &Entry,
+    known: Option<(&str, Range<usize>)>,
+) -> (String, Range<usize>, usize) {
     let mut out = LineText::with_capacity(USUAL_BYTES);
     out.raw(head);
-    out.character('[');
-    out.text(&entry.request_id);
-    out.next_number(entry.at);
-    let common = out.len() + 1;
-    out.next_text(&entry.key_id);
-    out.next_text(&entry.key_name);
-    out.next_text_or_null(entry.team.as_deref());
-    for text in [&entry.operation, &entry.model, &entry.provider, &entry.strategy] {
-        out.next_text(text);
-    }
-    let shared_part = common..out.len();
+    let shared_part = match known {
+        Some((text, shared_part)) => {
+            out.raw(text);
+            shared_part
+        }
+        None => {
+            out.character('[');
+            out.text(&entry.request_id);
+            out.next_number(entry.at);
+            let common = out.len() + 1;
+            out.next_text(&entry.key_id);
+            out.next_text(&entry.key_name);
+            out.next_text_or_null(entry.team.as_deref());
+            for text in [&entry.operation, &entry.model, &entry.provider, &entry.strategy] {
+                out.next_text(text);
+            }
+            common..out.len()
+        }
+    };
     out.next_text(&entry.status);
     let rest = out.len() + 1;
     out.next_text(&entry.requested_model);

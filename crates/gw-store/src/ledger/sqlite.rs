@@ -95,6 +95,11 @@ macro_rules! row {
         "(?,?,?,?,?,?,?)"
     };
 }
+macro_rules! two {
+    ($row:expr) => {
+        concat!($row, ",", $row)
+    };
+}
 macro_rules! four {
     ($row:expr) => {
         concat!($row, ",", $row, ",", $row, ",", $row)
@@ -106,8 +111,10 @@ macro_rules! statement {
     ($rows:expr, $($named:ident)?) => {
         match $rows {
             ..=1 => (insert!(columns!($($named)?), row!($($named)?), ""), 1),
-            2..=16 => (insert!(columns!($($named)?), four!(four!(row!($($named)?))), ""), 16),
-            17..=64 => (insert!(columns!($($named)?), four!(four!(four!(row!($($named)?)))), ""), 64),
+            2..=4 => (insert!(columns!($($named)?), four!(row!($($named)?)), ""), 4),
+            5..=16 => (insert!(columns!($($named)?), four!(four!(row!($($named)?))), ""), 16),
+            17..=32 => (insert!(columns!($($named)?), two!(four!(four!(row!($($named)?)))), ""), 32),
+            33..=64 => (insert!(columns!($($named)?), four!(four!(four!(row!($($named)?)))), ""), 64),
             _ => (insert!(columns!($($named)?), four!(four!(four!(four!(row!($($named)?))))), ""), 256),
         }
     };

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use super::swar::{name_prefix, plain_prefix};
+use super::swar::{checked_prefix, name_prefix, plain_prefix};
 use super::view::View;
 
 /// Maximum nesting of arrays and objects.
@@ -128,6 +128,8 @@ pub(super) struct Scanner<'a> {
     numbers: usize,
     /// The deepest level since the outermost member began.
     deepest: u32,
+    /// The text was checked before, so its strings hold no control characters.
+    pub(super) is_checked: bool,
 }
 
 /// A member whose value is being scanned.
@@ -151,6 +153,7 @@ impl<'a> Scanner<'a> {
             values: 0,
             numbers: 0,
             deepest: 0,
+            is_checked: false,
         }
     }
 
@@ -331,7 +334,8 @@ impl<'a> Scanner<'a> {
     fn string_end(&mut self) -> Result<bool, ScanError> {
         let mut escaped = false;
         loop {
-            self.at += plain_prefix(self.bytes.get(self.at..).unwrap_or_default());
+            let rest = self.bytes.get(self.at..).unwrap_or_default();
+            self.at += if self.is_checked { checked_prefix(rest) } else { plain_prefix(rest) };
             match self.peek() {
                 Some(b'"') => {
                     self.at += 1;

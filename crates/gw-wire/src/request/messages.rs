@@ -175,7 +175,7 @@ impl<'a> PlainMessage<'a> {
         if !text.starts_with('{') {
             return None;
         }
-        let mut reader = Reader::new(text);
+        let mut reader = Reader::checked(text);
         let (mut role, mut content) = (None, None);
         reader.object(|reader, name| {
             let place = match name {

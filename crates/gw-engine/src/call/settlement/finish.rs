@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use gw_cache::Stored;
 use gw_limits::AdmissionPermit;
 use gw_wire::gateway::AttemptRecord;
+use gw_wire::money::Money;
 
 use super::Settlement;
 use crate::call::upstream_call::{AttemptOutcome, CacheAccount};
@@ -89,9 +90,12 @@ impl Settlement {
             return self.write_unanswered();
         };
         let billed = self.upstream_calls.all();
-        let (found, saved) = self.found;
-        // Vectors from the cache cost nothing, and are a part of the answer.
-        let usage = self.upstream_calls.answer().usage.plus(&found);
+        let answer = self.upstream_calls.answer().usage;
+        let (usage, saved) = match self.found.as_deref() {
+            None => (answer, Some(Money::ZERO)),
+            // Vectors from the cache cost nothing, and are a part of the answer.
+            Some((found, saved)) => (answer.plus(found), *saved),
+        };
         if let Some(line) = &mut self.line {
             line.note_usage(&candidate, &billed.with_usage(usage));
             line.note_saved(saved);

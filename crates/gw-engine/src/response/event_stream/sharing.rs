@@ -21,7 +21,7 @@ impl EventStream {
     }
 
     /// Takes the summary of a complete answer.
-    pub(crate) fn take_summary(&mut self) -> Option<CallSummary> {
+    pub(crate) fn take_summary(&mut self) -> Option<Box<CallSummary>> {
         self.summary.take()
     }
 

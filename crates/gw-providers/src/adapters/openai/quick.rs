@@ -21,6 +21,12 @@ pub(super) fn envelope(text: &str) -> Option<OpenAiEnvelope<'_>> {
     document(text)
 }
 
+/// As [`envelope`], into its place. An envelope is large. False: something is unusual.
+pub(super) fn envelope_into<'de>(text: &'de str, place: &mut Option<OpenAiEnvelope<'de>>) -> bool {
+    let mut reader = Reader::new(text);
+    Quick::quick(place, &mut reader).is_some() && reader.is_at_end()
+}
+
 /// Reads a document that holds one value, if nothing in it is unusual.
 pub(super) fn document<'de, T: Quick<'de>>(text: &'de str) -> Option<T> {
     let mut reader = Reader::new(text);

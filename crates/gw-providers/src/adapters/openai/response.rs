@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashSet;
 
 use gw_wire::failure::{Failure, FailureKind};
-use gw_wire::reply::{ChatChoice, ChatReply, STOP_SEQUENCE, TextChoice, TextReply, ToolCall};
+use gw_wire::reply::{ChatChoice, ChatReply, Finish, STOP_SEQUENCE, TextChoice, TextReply, ToolCall};
 use serde_json::Value;
 
 use super::lenient::Reference;
@@ -16,12 +16,18 @@ use crate::adapters::failure::{body_text, gave_up, invalid, invalid_json, report
 /// Reads a chat answer.
 pub(super) fn chat(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let text = body_text(body)?;
-    match quick::envelope(text).map_or_else(|| serde_json::from_str(text), Ok) {
-        Ok(envelope) => chat_reply(envelope, text),
+    let mut envelope = None;
+    if quick::envelope_into(text, &mut envelope)
+        && let Some(envelope) = &mut envelope
+    {
+        return chat_reply(envelope, text);
+    }
+    match serde_json::from_str(text) {
+        Ok(mut envelope) => chat_reply(&mut envelope, text),
         Err(fault) => {
             let repaired = repair::without_bare_words(text).ok_or_else(|| invalid_json(&fault))?;
-            let envelope = serde_json::from_str(&repaired).map_err(|fault| invalid_json(&fault))?;
-            chat_reply(envelope, &repaired).map(own_chat)
+            let mut envelope = serde_json::from_str(&repaired).map_err(|fault| invalid_json(&fault))?;
+            chat_reply(&mut envelope, &repaired).map(own_chat)
         }
     }
 }
@@ -48,30 +54,30 @@ fn choices<'a>(envelope: &mut OpenAiEnvelope<'a>, text: &str) -> Result<OpenAiCh
     envelope.choices.take().ok_or_else(|| invalid("the body has no choices"))
 }
 
-fn chat_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<ChatReply<'a>, Failure> {
-    let choices = choices(&mut envelope, text)?;
+fn chat_reply<'a>(envelope: &mut OpenAiEnvelope<'a>, text: &str) -> Result<ChatReply<'a>, Failure> {
+    let choices = choices(envelope, text)?;
     let mut used = envelope.usage_text();
     let members = envelope.members().map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)));
     let mut indices = Indices::default();
-    let (mut read, mut stop) = (Vec::new(), None);
+    let (mut read, mut stop) = (Vec::with_capacity(1), None);
     for choice in choices {
         used = used.or(choice.usage);
         stop = stop.or(choice.stop_sequence());
         let finish = finish(&choice)?;
-        read.push(ChatChoice { finish, ..chat_choice(indices.next(&choice), choice) });
+        read.push(chat_choice(indices.next(&choice), choice, finish));
     }
     let fingerprint = envelope.take_fingerprint();
     Ok(ChatReply {
-        model: envelope.model.map(|text| text.0).filter(|text| !text.is_empty()),
+        model: envelope.model.take().map(|text| text.0).filter(|text| !text.is_empty()),
         fingerprint,
         choices: read,
-        usage: used.and_then(usage::read).map(|used| usage::in_tier(used, envelope.service_tier)),
+        usage: used.and_then(|used| usage::read_in_tier(used, envelope.service_tier)),
         members: members.chain(stop.map(|stop| (STOP_SEQUENCE.into(), Cow::Borrowed(stop)))).collect(),
         native: None,
     })
 }
 
-fn chat_choice(index: u32, choice: OpenAiChoice<'_>) -> ChatChoice<'_> {
+fn chat_choice(index: u32, choice: OpenAiChoice<'_>, finish: Option<Finish>) -> ChatChoice<'_> {
     let mut message = choice.message.map(|message| *message).or(choice.delta).unwrap_or_default();
     let reasoning = message.take_reasoning();
     let references = message.content.as_mut().and_then(|content| content.2.take());
@@ -89,7 +95,7 @@ fn chat_choice(index: u32, choice: OpenAiChoice<'_>) -> ChatChoice<'_> {
         images: Vec::new(),
         extras: message.extras.into_iter().map(|(name, value)| (name, Cow::Borrowed(value))).collect(),
         logprobs: choice.logprobs.map(Cow::Borrowed),
-        finish: None,
+        finish,
     };
     if let Some(references) = references {
         let mut annotations = Annotations::default();
@@ -136,11 +142,11 @@ fn text_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<TextRe
     Ok(TextReply {
         model: envelope.model.map(|text| text.0).filter(|text| !text.is_empty()),
         choices: read,
-        usage: used.and_then(usage::read).map(|used| usage::in_tier(used, envelope.service_tier)),
+        usage: used.and_then(|used| usage::read_in_tier(used, envelope.service_tier)),
     })
 }
 
-fn finish(choice: &OpenAiChoice<'_>) -> Result<Option<gw_wire::reply::Finish>, Failure> {
+fn finish(choice: &OpenAiChoice<'_>) -> Result<Option<Finish>, Failure> {
     match choice.finish_kind() {
         Some(FinishReason::Known(finish)) => Ok(Some(finish)),
         Some(FinishReason::Unknown) | None => Ok(None),

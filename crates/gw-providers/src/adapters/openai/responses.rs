@@ -81,7 +81,7 @@ impl ResponseObject<'_> {
 
     fn used(&self) -> Option<Usage> {
         let used = self.usage.map(RawValue::get).filter(|used| *used != "null")?;
-        usage::read(RawText(used)).map(|used| usage::in_tier(used, self.service_tier))
+        usage::read_in_tier(RawText(used), self.service_tier)
     }
 }
 

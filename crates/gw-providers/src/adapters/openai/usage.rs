@@ -316,9 +316,13 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
     })
 }
 
-/// The usage of a call whose upstream reports this `service_tier`.
-pub(super) fn in_tier(used: Usage, tier: Option<&RawValue>) -> Usage {
-    Usage { has_unpriced: used.has_unpriced || tier.is_some_and(names_other_tier), ..used }
+/// As [`read`], for a call whose upstream reports this `service_tier`.
+pub(super) fn read_in_tier(raw: RawText<'_>, tier: Option<&RawValue>) -> Option<Usage> {
+    let mut used = read(raw);
+    if let Some(used) = &mut used {
+        used.has_unpriced |= tier.is_some_and(names_other_tier);
+    }
+    used
 }
 
 /// Whether a `service_tier` has a price of its own.

@@ -87,7 +87,10 @@ proptest! {
         prop_assert_eq!(line.journal_line(), format!("\nE{}", line.json()));
         prop_assert!(!line.json().contains('\n'), "one line of the journal");
         let begun = Line::begun(&entry);
-        prop_assert_eq!(begun.strip_prefix("\nB"), Some(line.json()));
+        prop_assert_eq!(begun.journal_line().strip_prefix("\nB"), Some(line.json()));
+        let after = Line::after(Some(&begun), entry);
+        prop_assert_eq!(after.journal_line(), line.journal_line());
+        prop_assert_eq!((after.shared_part(), after.rest()), (line.shared_part(), line.rest()));
     }
 
     #[test]
@@ -228,4 +231,30 @@ fn a_request_with_an_unknown_price_counts_where_the_price_is_missing() {
         line.others.iter().map(|other| (&*other.model, other.sums.cost, other.sums.unpriced)).collect();
     assert_eq!(others, [("a/m", 30, 0), ("c/m", 5, 1)]);
     assert_eq!(read(line.json()).unwrap(), entry);
+}
+
+#[test]
+fn a_line_after_another_target_has_its_own_head() {
+    let entry = |names: [&str; 4]| {
+        let [request_id, model, provider, strategy] = names.map(str::to_owned);
+        Entry { request_id, model, provider, strategy, operation: "chat".to_owned(), ..Entry::default() }
+    };
+    let texts = ["m", "p", "s", "", "\"", "m\",\"p", "p\",\"s", "chat", "\\", "\0"];
+    for (first, second, third) in
+        texts.iter().flat_map(|one| texts.iter().flat_map(move |two| texts.map(|three| (*one, *two, three))))
+    {
+        let begun = Line::begun(&entry(["req_1", first, second, third]));
+        for later in [
+            [first, second, third],
+            [second, third, first],
+            ["m", "p", "s"],
+            ["chat", "m\",\"p", "s"],
+            [first, "p", "s"],
+        ] {
+            let [model, provider, strategy] = later;
+            let alone = Line::new(entry(["req_1", model, provider, strategy]));
+            let after = Line::after(Some(&begun), entry(["req_1", model, provider, strategy]));
+            assert_eq!(after.journal_line(), alone.journal_line());
+        }
+    }
 }
