@@ -2,7 +2,7 @@
 //! requests. All sums are those of the usage report: the same queries of the same table, written by the same function.
 
 use gw_engine::error::Error;
-use gw_store::ledger::{Entry, Filter, GroupBy, PromptCacheSums, Sums};
+use gw_store::ledger::{Entry, Filter, GroupBy, RareSums, Sums};
 use gw_wire::attribution::Dimension;
 
 use crate::error::AdminError;
@@ -11,8 +11,7 @@ use crate::records::Records;
 use crate::response::{AdminResponse, AdminResult};
 use crate::time::{format_millis, format_seconds};
 use crate::usage::{
-    Grouping, MILLIS_PER_HOUR, to_whole_hours, total_caches, write_report_sums, write_sums,
-    write_text_or_null,
+    Grouping, MILLIS_PER_HOUR, to_whole_hours, total_rare, write_report_sums, write_sums, write_text_or_null,
 };
 
 /// The parameters beside the span and the names.
@@ -51,11 +50,11 @@ pub(crate) async fn show_overview(records: &Records, query: &str, now: i64) -> A
     // The tiles are the sums of the chart, whatever is written meanwhile.
     let total = Sums::of(series.iter().map(|(_, sums)| sums));
     let before = range.before();
-    let total_of_caches = total_caches(records, &filter).await?;
+    let rare = total_rare(records, &filter).await?;
     let previous = match has_previous {
         true => {
             let filter = Filter { since: Some(before.since), until: Some(before.until), ..filter.clone() };
-            Some((store.total(&filter).await?, total_caches(records, &filter).await?))
+            Some((store.total(&filter).await?, total_rare(records, &filter).await?))
         }
         false => None,
     };
@@ -71,12 +70,12 @@ pub(crate) async fn show_overview(records: &Records, query: &str, now: i64) -> A
     range.push(&mut out);
     push_text(&mut out, "interval", Some(if series_by == GroupBy::Hour { "hour" } else { "day" }));
     push_text(&mut out, "by", Some(by_name));
-    push_total(&mut out, &total, total_of_caches.as_ref());
+    push_total(&mut out, &total, rare.as_ref());
     match previous {
-        Some((sums, caches)) => {
+        Some((sums, rare)) => {
             out.extend_from_slice(b",\"previous\":{\"object\":\"span\"");
             before.push(&mut out);
-            push_total(&mut out, &sums, caches.as_ref());
+            push_total(&mut out, &sums, rare.as_ref());
             out.push(b'}');
         }
         None => out.extend_from_slice(b",\"previous\":null"),
@@ -179,9 +178,9 @@ fn push_text(out: &mut Vec<u8>, name: &str, value: Option<&str>) {
     write_text_or_null(out, value);
 }
 
-fn push_total(out: &mut Vec<u8>, sums: &Sums, caches: Option<&PromptCacheSums>) {
+fn push_total(out: &mut Vec<u8>, sums: &Sums, rare: Option<&RareSums>) {
     out.extend_from_slice(b",\"total\":{");
-    write_report_sums(out, sums, caches);
+    write_report_sums(out, sums, rare);
     out.push(b'}');
 }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use gw_engine::error::Error;
-use gw_store::ledger::{Filter, GroupBy, PromptCacheSums, Sums, UnitSums, UsageByName};
+use gw_store::ledger::{Filter, GroupBy, RareSums, RareSumsByName, Sums, UnitSums, UsageByName};
 use gw_wire::attribution::Dimension;
 use gw_wire::json::write_str;
 use gw_wire::money::Money;
@@ -44,7 +44,7 @@ struct UsageReport {
     rows: Vec<UsageRow>,
     total: Sums,
     total_units: UnitSums,
-    total_prompt_cache: Option<PromptCacheSums>,
+    total_rare: Option<RareSums>,
 }
 
 struct UsageRow {
@@ -57,8 +57,8 @@ struct UsageRow {
     sums: Sums,
     /// Units other than tokens.
     units: UnitSums,
-    /// The savings and surcharges of prompt caches. None: the sums do not know them.
-    prompt_cache: Option<PromptCacheSums>,
+    /// What prompt caches saved and cost, and the costs that providers stated. None: the sums do not know them.
+    rare: Option<RareSums>,
 }
 
 /// `GET /admin/v1/usage` at the time `now` (unix seconds).
@@ -74,7 +74,7 @@ pub(crate) async fn report_usage(
     let formats = [("json", ReportFormat::Json), ("csv", ReportFormat::Csv)];
     let format = params.choice("format", &formats)?.unwrap_or(preferred);
     let filter = to_whole_hours(params.filter(now)?);
-    let (rows, total) = match grouping {
+    let (rows, total, total_rare) = match grouping {
         Grouping::By(by) => {
             let limit = params.value("limit").map(|_| params.page_size(MAX_GROUPS)).transpose()?;
             let total = records.store.total(&filter).await?;
@@ -82,24 +82,24 @@ pub(crate) async fn report_usage(
             if let Some(limit) = limit {
                 found = most_expensive(found, limit);
             }
-            (found, total)
+            let total_rare = added_rare(found.iter().map(|row| row.rare));
+            (found, total, total_rare)
         }
         Grouping::Names(dimension) => {
             let limit = u32::try_from(params.page_size(MAX_GROUPS)?).unwrap_or(u32::MAX);
             let found = records.store.usage_by_name(dimension, &filter, limit).await?;
             let total = found.total;
-            (rows_by_name(found), total)
+            let names = found.listed.iter().map(|(name, _)| &**name);
+            let rare = records.store.rare_sums_by_name(dimension, &filter, names).await?;
+            let total_rare = rare.as_ref().map(|rare| rare.total);
+            (rows_by_name(found, rare), total, total_rare)
         }
     };
     if total.requests == 0 {
         records.check_filter(&filter).await?;
     }
     let total_units = added_units(rows.iter().map(|row| &row.units));
-    let total_prompt_cache = match grouping {
-        Grouping::By(_) => added_caches(rows.iter().map(|row| row.prompt_cache)),
-        Grouping::Names(_) => total_caches(records, &filter).await?,
-    };
-    let report = UsageReport { group_name, grouping, filter, rows, total, total_units, total_prompt_cache };
+    let report = UsageReport { group_name, grouping, filter, rows, total, total_units, total_rare };
     Ok(match format {
         ReportFormat::Json => AdminResponse::json_text(report.to_json()),
         ReportFormat::Csv => AdminResponse::csv(report.to_csv()),
@@ -116,22 +116,16 @@ fn added_units<'u>(rows: impl Iterator<Item = &'u UnitSums>) -> UnitSums {
     total
 }
 
-/// The savings and surcharges of prompt caches in all requests that match a filter. None: the filter has names, and the sums have
-/// none.
-pub(crate) async fn total_caches(
-    records: &Records,
-    filter: &Filter,
-) -> Result<Option<PromptCacheSums>, AdminError> {
-    if !filter.names.is_empty() {
-        return Ok(None);
-    }
-    let days = records.store.prompt_cache_sums(GroupBy::Day, filter).await?;
-    Ok(added_caches(days.into_iter().map(|(_, sums)| Some(sums))))
+/// What prompt caches saved and cost in all requests that match a filter, and the costs that providers stated. None: the sums do not know
+/// them.
+pub(crate) async fn total_rare(records: &Records, filter: &Filter) -> Result<Option<RareSums>, AdminError> {
+    let days = records.store.rare_sums(GroupBy::Day, filter).await?;
+    Ok(days.and_then(|days| added_rare(days.into_iter().map(|(_, sums)| Some(sums)))))
 }
 
 /// The amounts of all rows together; None = those of one are unknown.
-fn added_caches(mut rows: impl Iterator<Item = Option<PromptCacheSums>>) -> Option<PromptCacheSums> {
-    rows.try_fold(PromptCacheSums::default(), |mut total, more| {
+fn added_rare(mut rows: impl Iterator<Item = Option<RareSums>>) -> Option<RareSums> {
+    rows.try_fold(RareSums::default(), |mut total, more| {
         total.add(&more?);
         Some(total)
     })
@@ -139,18 +133,23 @@ fn added_caches(mut rows: impl Iterator<Item = Option<PromptCacheSums>>) -> Opti
 
 /// The rows of a report by name: the names, then the rest of them, then the requests without a name. The units are not summed up by
 /// name.
-fn rows_by_name(found: UsageByName) -> Vec<UsageRow> {
-    let row = |group, is_rest, sums| UsageRow {
+fn rows_by_name(found: UsageByName, rare: Option<RareSumsByName>) -> Vec<UsageRow> {
+    let row = |group, is_rest, sums, rare| UsageRow {
         group,
         key_name: None,
         is_rest,
         sums,
         units: UnitSums::new(),
-        prompt_cache: None,
+        rare,
     };
-    let listed = found.listed.into_iter().map(|(name, sums)| row(Some(name), false, sums));
-    let others = Some(found.others).filter(|sums| sums.requests > 0).map(|sums| row(None, true, sums));
-    let unnamed = Some(found.unnamed).filter(|sums| sums.requests > 0).map(|sums| row(None, false, sums));
+    let of_name = |name: &str| rare.as_ref().map(|rare| rare.listed.get(name).copied().unwrap_or_default());
+    let listed = found.listed.into_iter().map(|(name, sums)| {
+        let rare = of_name(&name);
+        row(Some(name), false, sums, rare)
+    });
+    let (others, unnamed) = (rare.as_ref().map(|rare| rare.others), rare.as_ref().map(|rare| rare.unnamed));
+    let others = (found.others.requests > 0).then(|| row(None, true, found.others, others));
+    let unnamed = (found.unnamed.requests > 0).then(|| row(None, false, found.unnamed, unnamed));
     listed.chain(others).chain(unnamed).collect()
 }
 
@@ -169,8 +168,8 @@ fn most_expensive(rows: Vec<UsageRow>, limit: usize) -> Vec<UsageRow> {
     });
     let sums = Sums::of(rest.iter().map(|row| &row.sums));
     let units = added_units(rest.iter().map(|row| &row.units));
-    let prompt_cache = added_caches(rest.iter().map(|row| row.prompt_cache));
-    let others = UsageRow { group: None, key_name: None, is_rest: true, sums, units, prompt_cache };
+    let rare = added_rare(rest.iter().map(|row| row.rare));
+    let others = UsageRow { group: None, key_name: None, is_rest: true, sums, units, rare };
     let others = (!rest.is_empty()).then_some(others);
     listed.into_iter().chain(others).chain(unnamed).collect()
 }
@@ -182,11 +181,8 @@ async fn rows(records: &Records, group_by: GroupBy, filter: &Filter) -> Result<V
         true => records.store.units(group_by, filter).await?.into_iter().collect(),
         false => HashMap::new(),
     };
-    let has_caches = filter.names.is_empty();
-    let mut caches: HashMap<String, PromptCacheSums> = match has_caches {
-        true => records.store.prompt_cache_sums(group_by, filter).await?.into_iter().collect(),
-        false => HashMap::new(),
-    };
+    let rare = records.store.rare_sums(group_by, filter).await?;
+    let mut rare: Option<HashMap<String, RareSums>> = rare.map(|groups| groups.into_iter().collect());
     if matches!(group_by, GroupBy::Day | GroupBy::Hour) {
         // The group is a time in unix seconds, and the store orders the groups by cost.
         found.sort_by_key(|(group, _)| group.parse::<i64>().unwrap_or_default());
@@ -194,7 +190,7 @@ async fn rows(records: &Records, group_by: GroupBy, filter: &Filter) -> Result<V
     let names = if group_by == GroupBy::Key { records.key_names().await? } else { Default::default() };
     let row = |(group, sums): (String, Sums)| UsageRow {
         units: units.remove(&group).unwrap_or_default(),
-        prompt_cache: has_caches.then(|| caches.remove(&group).unwrap_or_default()),
+        rare: rare.as_mut().map(|rare| rare.remove(&group).unwrap_or_default()),
         key_name: names.get(&group).cloned(),
         group: match group_by {
             GroupBy::Day => {
@@ -262,12 +258,12 @@ impl UsageReport {
                 out.extend_from_slice(b",\"other\":true");
             }
             out.push(b',');
-            write_report_sums(&mut out, &row.sums, row.prompt_cache.as_ref());
+            write_report_sums(&mut out, &row.sums, row.rare.as_ref());
             write_units(&mut out, &row.units);
             out.push(b'}');
         }
         out.extend_from_slice(b"],\"total\":{");
-        write_report_sums(&mut out, &self.total, self.total_prompt_cache.as_ref());
+        write_report_sums(&mut out, &self.total, self.total_rare.as_ref());
         // `total` has the members of every other total.
         out.push(b'}');
         write_units(&mut out, &self.total_units);
@@ -300,7 +296,7 @@ impl UsageReport {
             if self.may_have_rest() {
                 text.push_str(if row.is_rest { ",true" } else { "," });
             }
-            for (_, value) in report_columns(&row.sums, row.prompt_cache.as_ref()) {
+            for (_, value) in report_columns(&row.sums, row.rare.as_ref()) {
                 text.push(',');
                 text.push_str(value.as_deref().unwrap_or_default());
             }
@@ -338,31 +334,34 @@ fn columns(sums: &Sums) -> [(&'static str, String); 12] {
 }
 
 /// The names and the exact amounts of what prompt caches saved and cost; None = unknown.
-fn cache_columns(sums: Option<&PromptCacheSums>) -> [(&'static str, Option<String>); 3] {
+fn cache_columns(sums: Option<&RareSums>) -> [(&'static str, Option<String>); 3] {
+    let caches = sums.map(|sums| sums.prompt_cache);
     let usd = |femtos| Money::from_femtos(femtos).to_string();
     [
-        ("cache_saved_usd", sums.map(|sums| usd(sums.saved))),
-        ("cache_surcharge_usd", sums.map(|sums| usd(sums.surcharge))),
-        ("cache_lost_usd", sums.map(|sums| usd(sums.lost))),
+        ("cache_saved_usd", caches.map(|caches| usd(caches.saved))),
+        ("cache_surcharge_usd", caches.map(|caches| usd(caches.surcharge))),
+        ("cache_lost_usd", caches.map(|caches| usd(caches.lost))),
     ]
 }
 
 /// The names and the exact values of a row of a report; None = unknown. The amounts of prompt caches stand between the tokens and the
-/// costs.
+/// costs, and the cost that providers stated stands beside ours.
 fn report_columns(
     sums: &Sums,
-    caches: Option<&PromptCacheSums>,
+    rare: Option<&RareSums>,
 ) -> impl Iterator<Item = (&'static str, Option<String>)> {
     let known = columns(sums).map(|(name, value)| (name, Some(value)));
     let costs = known.iter().position(|(name, _)| *name == "cost_usd").unwrap_or(known.len());
     let mut all = Vec::from(known);
-    all.splice(costs..costs, cache_columns(caches));
+    let stated = rare.and_then(RareSums::provider_cost).map(|femtos| Money::from_femtos(femtos).to_string());
+    all.insert(costs + 1, ("provider_cost_usd", stated));
+    all.splice(costs..costs, cache_columns(rare));
     all.into_iter()
 }
 
 /// Writes a row of a report as members of a JSON object.
-pub(crate) fn write_report_sums(out: &mut Vec<u8>, sums: &Sums, caches: Option<&PromptCacheSums>) {
-    for (index, (name, value)) in report_columns(sums, caches).enumerate() {
+pub(crate) fn write_report_sums(out: &mut Vec<u8>, sums: &Sums, rare: Option<&RareSums>) {
+    for (index, (name, value)) in report_columns(sums, rare).enumerate() {
         let comma = if index == 0 { "" } else { "," };
         let value = value.as_deref().unwrap_or("null");
         out.extend_from_slice(format!("{comma}\"{name}\":{value}").as_bytes());

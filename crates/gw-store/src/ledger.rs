@@ -14,6 +14,7 @@ pub(crate) mod known_days;
 mod line;
 mod line_text;
 mod prompt_caches;
+mod rare_sums;
 mod read;
 mod source;
 mod spending;
@@ -32,6 +33,7 @@ pub use decision::{Decision, ExcludedModel, RankedModel};
 pub use line::Line;
 pub(crate) use line::{BegunLine, read as read_json, read_prefix};
 pub use prompt_caches::PromptCacheSums;
+pub use rare_sums::{RareSums, RareSumsByName};
 pub use spending::Spent;
 pub use units::UnitSums;
 

@@ -287,7 +287,7 @@ async fn prepare(connection: &mut SqliteConnection, location: &str) -> Result<()
 }
 
 /// All migrations with their numbers and names, oldest first. A released migration is never edited; a change is a new file.
-const CHANGES: [(i64, &str, &str); 27] = [
+const CHANGES: [(i64, &str, &str); 29] = [
     (1, "keys", include_str!("../migrations/0001_keys.sql")),
     (2, "limits and ledger", include_str!("../migrations/0002_limits_and_ledger.sql")),
     (3, "revision", include_str!("../migrations/0003_revision.sql")),
@@ -315,6 +315,8 @@ const CHANGES: [(i64, &str, &str); 27] = [
     (25, "alerts", include_str!("../migrations/0025_alerts.sql")),
     (27, "prompt caches", include_str!("../migrations/0027_prompt_caches.sql")),
     (29, "reconciliations", include_str!("../migrations/0029_reconciliations.sql")),
+    (30, "name totals", include_str!("../migrations/0030_name_totals.sql")),
+    (31, "provider costs", include_str!("../migrations/0031_provider_costs.sql")),
 ];
 
 fn migrator() -> Migrator {

@@ -80,6 +80,9 @@ struct UsageReport<'a> {
 const CACHE_MEMBERS: [&str; 3] = ["cache_saved_usd", "cache_surcharge_usd", "cache_lost_usd"];
 const CACHE_HEADER: [&str; 3] = ["CACHE SAVED", "CACHE SURCHARGE", "CACHE LOST"];
 
+/// The costs that providers stated, which a table has only if a request has one.
+const STATED_MEMBER: &str = "provider_cost_usd";
+
 fn table(json: &str) -> Result<String, CommandError> {
     const MEMBERS: [&str; 8] = [
         "requests",
@@ -99,10 +102,15 @@ fn table(json: &str) -> Result<String, CommandError> {
         "key" => vec!["key", "key_name"],
         by => vec![by],
     };
-    let has_caches = CACHE_MEMBERS.iter().any(|name| !matches!(&*cell(&report.total, name), "0" | "-"));
-    let shown = |all: [&'static str; 3]| all.into_iter().filter(move |_| has_caches);
-    let members: Vec<&str> = MEMBERS.into_iter().chain(shown(CACHE_MEMBERS)).collect();
-    let header = HEADER.into_iter().chain(shown(CACHE_HEADER)).map(str::to_owned);
+    let is_known = |name: &&str| !matches!(&*cell(&report.total, name), "0" | "-");
+    let has_caches = CACHE_MEMBERS.iter().any(is_known);
+    let has_stated = report.total.get(STATED_MEMBER).is_some_and(|value| value.get() != "null");
+    let shown = |caches: [&'static str; 3], stated| {
+        let caches = caches.into_iter().filter(move |_| has_caches);
+        caches.chain(has_stated.then_some(stated))
+    };
+    let members: Vec<&str> = MEMBERS.into_iter().chain(shown(CACHE_MEMBERS, STATED_MEMBER)).collect();
+    let header = HEADER.into_iter().chain(shown(CACHE_HEADER, "STATED USD")).map(str::to_owned);
     let upper = |name: &&str| name.replace("key_name", "name").to_uppercase();
     let mut rows: Vec<Vec<String>> = vec![groups.iter().map(upper).chain(header).collect()];
     for row in &report.data {
@@ -158,5 +166,14 @@ mod tests {
         let lines: Vec<&str> = table.lines().collect();
         assert!(lines[0].ends_with("CACHE SAVED  CACHE SURCHARGE  CACHE LOST"), "{table}");
         assert!(lines[1].contains("0.25"), "{table}");
+    }
+
+    #[test]
+    fn a_table_has_the_costs_that_providers_stated_if_there_are_some() {
+        for (stated, shows) in [("null", false), ("0", true), ("0.25", true)] {
+            let sums = format!(r#""requests":2,"provider_cost_usd":{stated}"#);
+            let table = super::table(&format!(r#"{{"by":"day","data":[],"total":{{{sums}}}}}"#)).unwrap();
+            assert_eq!(table.contains("STATED USD"), shows, "{table}");
+        }
     }
 }

@@ -18,7 +18,8 @@ use gw_wire::usage::Units;
 
 use super::attribution::names_json;
 use super::line_text::LineText;
-use super::prompt_caches::{self, PromptCacheSums};
+use super::prompt_caches;
+use super::rare_sums::RareSums;
 use super::{Attempt, Entry, Sums, Tokens, surface_of};
 use crate::sql::{indexed, without_nul};
 
@@ -59,8 +60,8 @@ pub struct Line {
     pub(crate) names: Option<String>,
     /// Units other than tokens.
     pub(crate) units: Units,
-    /// The savings and surcharges of the provider's prompt cache.
-    pub(crate) prompt_cache: PromptCacheSums,
+    /// The amounts that few requests have.
+    pub(crate) rare: RareSums,
     /// The entry's share of the sums, without the costs of other models.
     pub(crate) sums: Sums,
     /// The costs of attempts at other models than the entry's, which are these models' share of the sums.
@@ -105,7 +106,7 @@ impl Line {
         let mut sums = Sums::default();
         sums.add(&entry);
         let others = costs_of_others(&entry, &mut sums);
-        let prompt_cache = entry.prompt_cache.as_deref().map(PromptCacheSums::of).unwrap_or_default();
+        let rare = RareSums::of(&entry);
         let Entry { request_id, at, status, session, attribution, units, .. } = entry;
         let names = attribution.as_deref().and_then(names_json);
         let failure = Some(status).filter(|status| status != "ok");
@@ -120,7 +121,7 @@ impl Line {
             attribution,
             names,
             units,
-            prompt_cache,
+            rare,
             sums,
             others,
         }

@@ -1,18 +1,10 @@
-//! The savings and surcharges of providers' prompt caches: in the row of a request, and summed up by hour. Few requests have such amounts, so
-//! their sums are tables of their own.
-
-use std::collections::BTreeMap;
+//! The savings and surcharges of providers' prompt caches: in the row of a request, and their sums.
 
 use gw_wire::money::Money;
 use gw_wire::prompt_cache::{CacheMiss, MissCause, PromptCacheUse};
 use serde::Deserialize;
 
-use super::line::{Line, Names};
 use super::line_text::LineText;
-use super::source::push_hours;
-use super::{Filter, GroupBy, HOUR_MS, joined, split};
-use crate::db::{Result, Store, WriteTransaction};
-use crate::sql::Sql;
 
 /// The most that one request counts, in femto-USD: a million dollars.
 const MAX_FEMTOS: i128 = 1_000_000_000_000_000_000_000;
@@ -41,11 +33,6 @@ impl PromptCacheSums {
         self.saved += more.saved;
         self.surcharge += more.surcharge;
         self.lost += more.lost;
-    }
-
-    fn columns(&self) -> [i64; 6] {
-        let [saved, surcharge, lost] = [self.saved, self.surcharge, self.lost].map(split);
-        [saved.0, saved.1, surcharge.0, surcharge.1, lost.0, lost.1]
     }
 }
 
@@ -124,125 +111,12 @@ impl From<EncodedPromptCache> for PromptCacheUse {
     }
 }
 
-macro_rules! add_up {
-    ($table:literal, $names:literal, $values:literal) => {
-        concat!(
-            "INSERT INTO ",
-            $table,
-            " AS sums (saved_nano, saved_rest, surcharge_nano, surcharge_rest, lost_nano, lost_rest, hour, ",
-            $names,
-            ") VALUES ($1, $2, $3, $4, $5, $6, ",
-            $values,
-            ") ON CONFLICT (hour, ",
-            $names,
-            ") DO UPDATE SET saved_nano = sums.saved_nano + excluded.saved_nano, \
-             saved_rest = sums.saved_rest + excluded.saved_rest, \
-             surcharge_nano = sums.surcharge_nano + excluded.surcharge_nano, \
-             surcharge_rest = sums.surcharge_rest + excluded.surcharge_rest, \
-             lost_nano = sums.lost_nano + excluded.lost_nano, lost_rest = sums.lost_rest + excluded.lost_rest"
-        )
-    };
-}
-
-const ADD: &str =
-    add_up!("usage_prompt_caches", "surface, key_id, team, model, provider", "$7, $8, $9, $10, $11, $12");
-const ADD_BY_SESSION: &str = add_up!(
-    "usage_prompt_cache_sessions",
-    "session, surface, key_id, team, model, provider",
-    "$7, $8, $9, $10, $11, $12, $13"
-);
-
-/// Adds the amounts of lines to the sums. `lines` have the index of their group.
-pub(super) async fn add_up<'l>(
-    change: &mut WriteTransaction<'_>,
-    groups: &[(&str, Names)],
-    lines: impl Iterator<Item = (&'l Line, usize)>,
-) -> sqlx::Result<()> {
-    let mut by_hour: BTreeMap<(i64, usize), PromptCacheSums> = BTreeMap::new();
-    let mut by_session: BTreeMap<(i64, usize, &str), PromptCacheSums> = BTreeMap::new();
-    for (line, place) in lines {
-        if line.prompt_cache != PromptCacheSums::default() {
-            let hour = line.at.div_euclid(HOUR_MS) * 3600;
-            let session = line.session.as_deref().unwrap_or("");
-            by_hour.entry((hour, place)).or_default().add(&line.prompt_cache);
-            by_session.entry((hour, place, session)).or_default().add(&line.prompt_cache);
-        }
-    }
-    let by_hour = by_hour.into_iter().map(|((hour, place), sums)| (hour, place, None, sums));
-    let by_session =
-        by_session.into_iter().map(|((hour, place, session), sums)| (hour, place, Some(session), sums));
-    for (hour, place, session, sums) in by_hour.chain(by_session) {
-        if let Some((_, names)) = groups.get(place) {
-            add(change, (hour, session), names, &sums).await?;
-        }
-    }
-    Ok(())
-}
-
-/// Adds amounts to one row of the sums, or of the sums by session.
-async fn add(
-    change: &mut WriteTransaction<'_>,
-    (hour, session): (i64, Option<&str>),
-    names: &Names,
-    sums: &PromptCacheSums,
-) -> sqlx::Result<()> {
-    let sql = if session.is_some() { ADD_BY_SESSION } else { ADD };
-    let Names { key_id, team, model, provider, surface } = names;
-    let names = [surface, key_id, team.as_deref().unwrap_or(""), model, provider];
-    let texts = session.into_iter().chain(names).map(str::to_owned);
-    match change {
-        WriteTransaction::Sqlite(transaction) => {
-            let query = sums.columns().into_iter().fold(sqlx::query(sql), sqlx::query::Query::bind);
-            let query = texts.fold(query.bind(hour), sqlx::query::Query::bind);
-            query.execute(&mut **transaction).await?;
-        }
-        WriteTransaction::Postgres(held) => {
-            let query = sqlx::query(sql).persistent(false);
-            let query = sums.columns().into_iter().fold(query, sqlx::query::Query::bind);
-            held.query(texts.fold(query.bind(hour), sqlx::query::Query::bind)).await?;
-        }
-    }
-    Ok(())
-}
-
-impl Store {
-    /// The savings and surcharges of prompt caches in the requests that match the filter, by group. The sums know no end users, tags and the like.
-    pub async fn prompt_cache_sums(
-        &self,
-        by: GroupBy,
-        filter: &Filter,
-    ) -> Result<Vec<(String, PromptCacheSums)>> {
-        let has_session = by == GroupBy::Session || filter.session.is_some();
-        let mut sql = Sql::new("SELECT ");
-        sql.push(by.column()).push(" AS name");
-        for column in
-            ["saved_nano", "saved_rest", "surcharge_nano", "surcharge_rest", "lost_nano", "lost_rest"]
-        {
-            sql.push(", CAST(sum(").push(column).push(") AS BIGINT) AS ").push(column);
-        }
-        sql.push(" FROM ");
-        sql.push(if has_session { "usage_prompt_cache_sessions" } else { "usage_prompt_caches" });
-        sql.push(" WHERE 1 = 1");
-        push_hours(&mut sql, filter);
-        sql.push(" GROUP BY 1");
-        self.list(sql, |row| {
-            let sums = PromptCacheSums {
-                saved: joined(row.get("saved_nano")?, row.get("saved_rest")?),
-                surcharge: joined(row.get("surcharge_nano")?, row.get("surcharge_rest")?),
-                lost: joined(row.get("lost_nano")?, row.get("lost_rest")?),
-            };
-            Ok((row.get("name")?, sums))
-        })
-        .await
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::ledger::Entry;
+    use crate::ledger::{Entry, Line};
 
     #[test]
     fn a_row_keeps_the_use_of_a_prompt_cache() {

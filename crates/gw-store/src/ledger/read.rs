@@ -101,24 +101,26 @@ impl Store {
     /// Deletes the sums by session and by name of the hours before this time (unix milliseconds) that have no rows any more; returns how
     /// many. The other sums stay.
     pub async fn purge_detailed_sums(&self, before: i64) -> Result<u64> {
-        let rows = if self.is_postgres() { "ledger" } else { "ledger_rows" };
         let mut deleted = 0;
-        for (delete, seconds) in [
-            ("DELETE FROM usage_sessions WHERE (hour + ", "3600"),
-            ("DELETE FROM usage_prompt_cache_sessions WHERE (hour + ", "3600"),
-            ("DELETE FROM usage_attributions WHERE (hour + ", "3600"),
-            ("DELETE FROM usage_names WHERE (hour + ", "86400"),
+        for delete in [
+            "DELETE FROM usage_sessions WHERE (hour + 3600) * 1000 <= ",
+            "DELETE FROM usage_prompt_cache_sessions WHERE (hour + 3600) * 1000 <= ",
+            "DELETE FROM usage_prompt_cache_names WHERE (hour + 3600) * 1000 <= ",
+            "DELETE FROM usage_attributions WHERE (hour + 3600) * 1000 <= ",
         ] {
             let mut sql = Sql::new(delete);
-            sql.push(seconds).push(") * 1000 <= ").push_int(before);
-            sql.push(" AND (hour + ")
-                .push(seconds)
-                .push(") * 1000 <= (SELECT min(at) FROM ")
-                .push(rows)
-                .push(")");
+            sql.push_int(before).push(" AND (hour + 3600) * 1000 <= ").push(self.oldest_row());
             deleted += self.run(sql).await?;
         }
-        Ok(deleted)
+        Ok(deleted + self.purge_names(before).await?)
+    }
+
+    /// The time of the oldest row, as SQL.
+    pub(super) fn oldest_row(&self) -> &'static str {
+        match self.is_postgres() {
+            true => "(SELECT min(at) FROM ledger)",
+            false => "(SELECT min(at) FROM ledger_rows)",
+        }
     }
 }
 

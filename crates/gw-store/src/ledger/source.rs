@@ -5,9 +5,16 @@ use super::{Filter, HOUR_MS};
 use crate::sql::Sql;
 
 const HOUR: i64 = 3_600;
-/// The columns that every table of sums has.
-pub(super) const COLUMNS: &str = "hour, key_id, team, model, provider, requests, failed, cache_hits, prompt_tokens, completion_tokens, \
-    cached_tokens, cache_write_tokens, reasoning_tokens, cost_nano, cost_rest, saved_nano, saved_rest, unpriced";
+/// The counters that every table of sums has.
+macro_rules! counters {
+    () => {
+        "requests, failed, cache_hits, prompt_tokens, completion_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, \
+         cost_nano, cost_rest, saved_nano, saved_rest, unpriced"
+    };
+}
+pub(super) const COUNTERS: &str = counters!();
+/// The columns that every table of sums by hour or day has.
+pub(super) const COLUMNS: &str = concat!("hour, key_id, team, model, provider, ", counters!());
 const UNTIL: &str = "(SELECT until FROM usage_rollup)";
 
 /// The hours of a filter in unix seconds: the first one, and the end of the last one. None: there is no bound.

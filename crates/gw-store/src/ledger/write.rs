@@ -12,7 +12,7 @@ use super::days;
 use super::line::{Line, Names};
 use super::sqlite::{self, Numbers, four};
 use super::trim::{LogSizes, ROW_OVERHEAD_BYTES, add_sizes, count_bytes};
-use super::{Entry, HOUR_MS, Sums, Tokens, prompt_caches, split, units};
+use super::{Entry, HOUR_MS, Sums, Tokens, rare_sums, split, units};
 use crate::db::{Result, Store, WriteTransaction};
 use crate::postgres::PooledConnection;
 use crate::sql::without_nul;
@@ -62,7 +62,7 @@ async fn write(store: &Store, lines: &[Line], is_careful: bool) -> Result<Option
     let counted: Vec<_> =
         placed.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(placed, _)| *placed).collect();
     units::add_up(&mut change, &groups, counted.iter().copied()).await.map_err(failed)?;
-    prompt_caches::add_up(&mut change, &groups, counted.iter().copied()).await.map_err(failed)?;
+    rare_sums::add_up(&mut change, &groups, counted.iter().copied()).await.map_err(failed)?;
     let mut sizes = LogSizes::new();
     let is_postgres = store.is_postgres();
     for (line, _) in &counted {
@@ -333,16 +333,19 @@ pub(super) const POSTGRES_NAMES: &str = names!(
      $15::bigint[], $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::bigint[])"
 );
 
+/// The counters of most tables of sums.
+const USUAL_COUNTS: usize = 13;
+
 /// A row of a table of sums: its key columns and its counters, in the order in which both databases bind them.
-pub(super) struct UsageRow<'e, const NAMES: usize> {
+pub(super) struct UsageRow<'e, const NAMES: usize, const COUNTS: usize = USUAL_COUNTS> {
     pub(super) hour: i64,
     pub(super) names: [&'e str; NAMES],
-    pub(super) counts: [i64; 13],
+    pub(super) counts: [i64; COUNTS],
 }
 
-pub(super) async fn add_rows_sqlite<const NAMES: usize>(
+pub(super) async fn add_rows_sqlite<const NAMES: usize, const COUNTS: usize>(
     connection: &mut SqliteConnection,
-    rows: &[UsageRow<'_, NAMES>],
+    rows: &[UsageRow<'_, NAMES, COUNTS>],
     statement: fn(usize) -> (&'static str, usize),
 ) -> sqlx::Result<()> {
     let mut rest = rows;
@@ -361,9 +364,9 @@ pub(super) async fn add_rows_sqlite<const NAMES: usize>(
     Ok(())
 }
 
-pub(super) async fn add_rows_postgres<const NAMES: usize>(
+pub(super) async fn add_rows_postgres<const NAMES: usize, const COUNTS: usize>(
     held: &mut PooledConnection<'_>,
-    rows: &[UsageRow<'_, NAMES>],
+    rows: &[UsageRow<'_, NAMES, COUNTS>],
     statement: &'static str,
 ) -> sqlx::Result<()> {
     for rows in rows.chunks(POSTGRES_ROWS) {
@@ -373,7 +376,7 @@ pub(super) async fn add_rows_postgres<const NAMES: usize>(
             let names = rows.iter().filter_map(|row| row.names.get(column).copied().map(str::to_owned));
             query = query.bind(names.collect::<Vec<_>>());
         }
-        for column in 0..13 {
+        for column in 0..COUNTS {
             query =
                 query.bind(rows.iter().filter_map(|row| row.counts.get(column).copied()).collect::<Vec<_>>());
         }
@@ -383,7 +386,7 @@ pub(super) async fn add_rows_postgres<const NAMES: usize>(
 }
 
 /// The counters of a group, in the order of the columns.
-pub(super) fn counts(sums: &Sums) -> [i64; 13] {
+pub(super) fn counts(sums: &Sums) -> [i64; USUAL_COUNTS] {
     let Tokens { prompt, completion, cached, cache_write, reasoning } = sums.tokens;
     let ((cost_nano, cost_rest), (saved_nano, saved_rest)) = (split(sums.cost), split(sums.saved));
     [

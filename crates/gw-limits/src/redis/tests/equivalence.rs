@@ -195,32 +195,72 @@ fn both_decide_alike_about_money_when_the_clock_goes_back() {
     decide_alike(200, false);
 }
 
+/// The step ahead of the clock was learnt from the ledger and is free, so neither of both asks the ledger again. Its answer would
+/// count the spending that the period has left behind, because [`TestLedger::spent`] is spent at the begin of every period.
+#[test]
+fn both_decide_alike_after_a_free_request_that_the_ledger_knows_and_a_clock_that_went_back() {
+    let free = Step::Reserve { who: 3, tokens: 0, worst: 0, least: 0 };
+    // From 09:38:16 to 12:28:55.955, back to a millisecond before noon, and to noon, when a step begins.
+    let steps = vec![
+        free,
+        Step::Pass { millis: 10_239_955 },
+        Step::Reserve { who: 3, tokens: 0, worst: 4, least: 4 },
+        Step::Settle { which: 1, tokens: 0, used: 0 },
+        Step::Back { millis: 1_735_956 },
+        Step::Pass { millis: 1 },
+    ];
+    Both::start(false).compare(steps).unwrap();
+}
+
 fn decide_alike(cases: u32, rates: bool) {
-    static CASES: AtomicU64 = AtomicU64::new(0);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let redis = runtime.block_on(Redis::start());
-    let ledger = Arc::new(TestLedger { spent: nano(7).into(), ..TestLedger::default() });
-    // Rolling budgets begin with spending of several steps.
-    ledger.rows.lock().extend((0..40).map(|hours| (NOW - 1_234 - hours * 3_600, nano(1))));
-    let clock = clock();
-    // Reservations in process do not expire, so the leases have to outlast the test.
-    let settings = RedisSettings { lease: Duration::from_secs(400 * 86_400), ..settings(&redis) };
-    let (remote, _core) = runtime.block_on(replica_at(settings, &clock, &ledger));
-    let local = Limiter::in_process_with_clock(clock.clone(), ledger.clone());
     let mut runner = proptest::test_runner::TestRunner::new(ProptestConfig {
         cases,
         failure_persistence: None,
         ..ProptestConfig::default()
     });
-    let steps = prop::collection::vec(step(), 1..80);
-    let checked = runner.run(&steps, |steps| {
-        let case = CASES.fetch_add(1, Ordering::Relaxed);
-        ledger.rows.lock().truncate(40);
+    let both = Both::start(rates);
+    runner.run(&prop::collection::vec(step(), 1..80), |steps| both.compare(steps)).unwrap();
+}
+
+/// The two limiters, with one clock and one ledger.
+struct Both {
+    runtime: tokio::runtime::Runtime,
+    redis: Redis,
+    clock: Arc<TestClock>,
+    ledger: Arc<TestLedger>,
+    local: Limiter,
+    remote: Limiter,
+    _core: Arc<Replica>,
+    rates: bool,
+    /// The number of cases so far.
+    cases: AtomicU64,
+}
+
+impl Both {
+    fn start(rates: bool) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let redis = runtime.block_on(Redis::start());
+        let ledger = Arc::new(TestLedger { spent: nano(7).into(), ..TestLedger::default() });
+        // Rolling budgets begin with spending of several steps.
+        ledger.rows.lock().extend((0..40).map(|hours| (NOW - 1_234 - hours * 3_600, nano(1))));
+        let clock = clock();
+        // Reservations in process do not expire, so the leases have to outlast the test.
+        let settings = RedisSettings { lease: Duration::from_secs(400 * 86_400), ..settings(&redis) };
+        let (remote, core) = runtime.block_on(replica_at(settings, &clock, &ledger));
+        let local = Limiter::in_process_with_clock(clock.clone(), ledger.clone());
+        Self { runtime, redis, clock, ledger, local, remote, _core: core, rates, cases: AtomicU64::new(0) }
+    }
+
+    /// Takes the steps with both, and compares every answer and the amounts at the end.
+    fn compare(&self, steps: Vec<Step>) -> Result<(), TestCaseError> {
+        let (runtime, clock, rates) = (&self.runtime, &self.clock, self.rates);
+        let case = self.cases.fetch_add(1, Ordering::Relaxed);
+        self.ledger.rows.lock().truncate(40);
         // Each case begins at one moment, so that a failing one can be shrunk.
         clock.set_both(NOW);
-        let heard = Some((ledger.clone(), clock.clone()));
-        let (mut here, mut there) =
-            (Side::new(local.clone(), rates, heard), Side::new(remote.clone(), rates, None));
+        let heard = Some((self.ledger.clone(), clock.clone()));
+        let mut here = Side::new(self.local.clone(), rates, heard);
+        let mut there = Side::new(self.remote.clone(), rates, None);
         here.limit(case, 5, 500, 150);
         there.limit(case, 5, 500, 150);
         for (number, step) in steps.into_iter().enumerate() {
@@ -243,15 +283,14 @@ fn decide_alike(cases: u32, rates: bool) {
         // The spent and the reserved amounts are the same, to the nano-USD.
         for (here, there) in here.subjects.iter().zip(&there.subjects) {
             let (spent, reserved) = here.state().budget.figures();
-            let seen = runtime.block_on(figures(&redis, there));
+            let seen = runtime.block_on(figures(&self.redis, there));
             let reserved_there = (nano(seen.0), nano(seen.1));
             if here.state().budget.is_current(here.limits().budget.unwrap(), clock.unix_seconds()) {
                 prop_assert_eq!((spent, reserved), reserved_there);
             }
         }
         Ok(())
-    });
-    checked.unwrap();
+    }
 }
 
 #[tokio::test]

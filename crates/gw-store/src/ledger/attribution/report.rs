@@ -3,7 +3,7 @@
 use gw_wire::attribution::Dimension;
 
 use super::super::read::{SUMS, read_sums};
-use super::super::source::{COLUMNS, hours, whole_days};
+use super::super::source::{COLUMNS, COUNTERS, hours, whole_days};
 use super::super::{Filter, Sums};
 use crate::db::{Result, Store};
 use crate::sql::Sql;
@@ -40,28 +40,20 @@ impl Store {
         let is_postgres = self.is_postgres();
         // One statement sees one moment.
         let mut sql = Sql::new("SELECT * FROM (SELECT ");
-        sql.push_int(LISTED).push(" AS part, name, ").push(SUMS);
-        push_names(&mut sql, filter, dimension, is_postgres);
-        // The names are found by their cost alone: to sort a million rows with all sums takes four times as long.
-        sql.push(
-            " AND name IN (SELECT name FROM (SELECT name, sum(cost_nano) + sum(cost_rest) / 1000000 AS cost",
-        );
-        push_names(&mut sql, filter, dimension, is_postgres);
-        sql.push(" AND name <> '' GROUP BY name ORDER BY cost DESC, name LIMIT ");
-        sql.push_int(limit.into()).push(") AS dearest) GROUP BY name) AS listed");
-        for (part, condition) in [(NAMED, " AND name <> ''"), (TAGGED, " AND name = ''")] {
-            sql.push(" UNION ALL SELECT ")
-                .push_int(part)
-                .push(" AS part, CAST(NULL AS TEXT) AS name, ")
-                .push(SUMS);
-            push_names(&mut sql, filter, dimension, is_postgres);
-            sql.push(condition);
+        sql.push_int(LISTED).push(" AS part, name, ");
+        if self.has_name_totals(filter) {
+            sql.push(COUNTERS).push(" FROM usage_name_totals WHERE kind = ").push_text(dimension.name());
+            sql.push(" ORDER BY cost_nano + cost_rest / 1000000 DESC, name LIMIT ").push_int(limit.into());
+        } else {
+            push_dearest(&mut sql, filter, dimension, limit, is_postgres);
         }
-        sql.push(" UNION ALL SELECT ")
-            .push_int(TOTAL)
-            .push(" AS part, CAST(NULL AS TEXT) AS name, ")
-            .push(SUMS);
-        self.push_total_source(&mut sql, filter);
+        sql.push(") AS listed");
+        self.push_all_names(push_part(&mut sql, NAMED), filter, dimension);
+        if dimension == Dimension::Tag {
+            push_names(push_part(&mut sql, TAGGED), filter, dimension, is_postgres);
+            sql.push(" AND name = ''");
+        }
+        self.push_total_source(push_part(&mut sql, TOTAL), filter);
         let read = |row: &crate::sql::Row| {
             Ok((row.get::<i64>("part")?, row.get::<Option<String>>("name")?, read_sums(row)?))
         };
@@ -84,6 +76,97 @@ impl Store {
         found.unnamed = found.total.without(&has_name);
         Ok(found)
     }
+
+    /// Whether the store keeps sums of all names together, and of all time for each name. PostgreSQL adds them up: replicas that count the
+    /// same names would wait for each other.
+    fn has_sums_of_names(&self) -> bool {
+        !self.is_postgres()
+    }
+
+    /// Whether the sums of all time for each name answer this filter.
+    fn has_name_totals(&self, filter: &Filter) -> bool {
+        self.has_sums_of_names() && *filter == Filter { status: filter.status.clone(), ..Filter::default() }
+    }
+
+    /// Writes `FROM … WHERE …` with rows that add up to the sums of all names of this kind.
+    fn push_all_names<'q>(&self, sql: &mut Sql<'q>, filter: &'q Filter, dimension: Dimension) {
+        if self.has_sums_of_names()
+            && filter.names.is_empty()
+            && filter.session.is_none()
+            && let Some((first, end)) = whole_days(filter)
+        {
+            sql.push(" FROM (SELECT ").push(COLUMNS).push(" FROM usage_name_days WHERE kind = ");
+            sql.push_text(dimension.name());
+            push_bounds(sql, (Some(first), Some(end)));
+            filter.push_columns(sql);
+            for bounds in edges(hours(filter), (first, end)) {
+                sql.push(" UNION ALL ");
+                push_with_names(sql, filter, dimension, bounds, false);
+            }
+            sql.push(") AS named WHERE 1 = 1");
+        } else if whole_days(filter).is_none() || !filter.names.is_empty() || filter.session.is_some() {
+            sql.push(" FROM (");
+            push_with_names(sql, filter, dimension, hours(filter), self.is_postgres());
+            sql.push(") AS named WHERE 1 = 1");
+        } else {
+            push_names(sql, filter, dimension, self.is_postgres());
+            sql.push(" AND name <> ''");
+        }
+    }
+}
+
+/// Writes the begin of a part without names.
+fn push_part<'s, 'q>(sql: &'s mut Sql<'q>, part: i64) -> &'s mut Sql<'q> {
+    sql.push(" UNION ALL SELECT ").push_int(part);
+    sql.push(" AS part, CAST(NULL AS TEXT) AS name, ").push(SUMS)
+}
+
+/// Writes the most expensive names with their sums.
+fn push_dearest<'q>(
+    sql: &mut Sql<'q>,
+    filter: &'q Filter,
+    dimension: Dimension,
+    limit: u32,
+    is_postgres: bool,
+) {
+    sql.push(SUMS);
+    push_names(sql, filter, dimension, is_postgres);
+    // The names are found by their cost alone: to sort a million rows with all sums takes four times as long.
+    sql.push(
+        " AND name IN (SELECT name FROM (SELECT name, sum(cost_nano) + sum(cost_rest) / 1000000 AS cost",
+    );
+    push_names(sql, filter, dimension, is_postgres);
+    sql.push(" AND name <> '' GROUP BY name ORDER BY cost DESC, name LIMIT ");
+    sql.push_int(limit.into()).push(") AS dearest) GROUP BY name");
+}
+
+/// Writes a query of the combinations that have a name of this kind, one with several tags once for each of them.
+fn push_with_names<'q>(
+    sql: &mut Sql<'q>,
+    filter: &'q Filter,
+    dimension: Dimension,
+    bounds: (Option<i64>, Option<i64>),
+    is_postgres: bool,
+) {
+    if dimension == Dimension::Tag {
+        sql.push("SELECT ").push(COLUMNS).push(" FROM (");
+        push_expanded(sql, filter, dimension, bounds, is_postgres);
+        sql.push(") AS tags WHERE name <> ''");
+        return;
+    }
+    // No list has to be taken apart: inside a text of JSON each quotation mark has a backslash before it.
+    sql.push("SELECT ").push(COLUMNS).push(" FROM (");
+    push_combinations(sql, filter, bounds, is_postgres);
+    for (number, begin) in ["[", ","].into_iter().enumerate() {
+        sql.push(match (number, is_postgres) {
+            (0, false) => ") AS a WHERE (instr(a.names, ",
+            (0, true) => ") AS a WHERE (strpos(a.names, ",
+            (_, false) => ") > 0 OR instr(a.names, ",
+            (_, true) => ") > 0 OR strpos(a.names, ",
+        });
+        sql.push_owned(format!("{begin}\"{}", super::text_of(dimension, "")));
+    }
+    sql.push(") > 0)");
 }
 
 /// Writes `FROM … WHERE …` with a row for each name of this kind: the sums of whole days, and those of hours for the rest.

@@ -15,8 +15,12 @@ use super::super::write::{
     sqlite_attributions, sqlite_names,
 };
 use super::super::{HOUR_MS, Sums};
+use crate::db::{Result, Store};
 use crate::postgres::PooledConnection;
+use crate::sql::{Row, Sql};
 
+/// The sums by name that one transaction looks at when old ones are deleted. Requests are written in between.
+const PURGED_AT_ONCE: i64 = 10_000;
 /// Bytes of a digest that stands for a combination.
 const DIGEST_BYTES: usize = 16;
 
@@ -111,4 +115,44 @@ pub(in crate::ledger) async fn add_up_postgres(
 ) -> sqlx::Result<()> {
     add_rows_postgres(held, &sums.combination_rows(), POSTGRES_ATTRIBUTIONS).await?;
     add_rows_postgres(held, &sums.name_rows(), POSTGRES_NAMES).await
+}
+
+impl Store {
+    /// Deletes the sums by name of the days before this time (unix milliseconds) that have no rows any more. Returns how many.
+    pub(in crate::ledger) async fn purge_names(&self, before: i64) -> Result<u64> {
+        let push_condition = |sql: &mut Sql<'_>| {
+            sql.push("(hour + 86400) * 1000 <= ").push_int(before);
+            sql.push(" AND (hour + 86400) * 1000 <= ").push(self.oldest_row());
+        };
+        let mut deleted = 0;
+        if self.is_postgres() {
+            let mut sql = Sql::new("DELETE FROM usage_names WHERE ");
+            push_condition(&mut sql);
+            return self.run(sql).await;
+        }
+        let mut some = Sql::new("SELECT 1 AS one FROM usage_name_days WHERE ");
+        push_condition(&mut some);
+        some.push(" LIMIT 1");
+        if self.first(some, |_| Ok(())).await?.is_none() {
+            return Ok(deleted);
+        }
+        // The names are in order, and each has its days behind it.
+        let mut last = Some((String::new(), String::new()));
+        while let Some((kind, name)) = last {
+            let mut sql = Sql::new("SELECT kind, name FROM usage_names WHERE (kind, name) > (");
+            sql.push_text(&kind).push(", ").push_text(&name);
+            sql.push(") ORDER BY kind, name LIMIT 1 OFFSET ").push_int(PURGED_AT_ONCE);
+            let read = |row: &Row| Ok((row.get::<String>("kind")?, row.get::<String>("name")?));
+            let end = self.first(sql, read).await?;
+            let mut sql = Sql::new("DELETE FROM usage_names WHERE ");
+            push_condition(&mut sql);
+            sql.push(" AND (kind, name) > (").push_text(&kind).push(", ").push_text(&name).push(")");
+            if let Some((kind, name)) = &end {
+                sql.push(" AND (kind, name) <= (").push_text(kind).push(", ").push_text(name).push(")");
+            }
+            deleted += self.run(sql).await?;
+            last = end;
+        }
+        Ok(deleted)
+    }
 }

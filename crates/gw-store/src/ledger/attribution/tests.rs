@@ -147,6 +147,64 @@ async fn reports_by_name_are_those_of_the_rows() {
     .await;
 }
 
+/// The reports of all time read sums of their own, and those of a span read the sums of days and hours.
+#[tokio::test]
+async fn sums_of_all_time_stay_those_of_the_rows_over_late_rows_a_restart_and_a_purge() {
+    on_both(async |place| {
+        let mut all = entries();
+        let late = all.split_off(150);
+        let store = place.open().await;
+        store.record(&late).await.unwrap();
+        store.roll_up(20_010 * DAY / 1_000).await.unwrap();
+        store.record(&all).await.unwrap();
+        store.record(&late[..20]).await.unwrap();
+        store.close().await;
+        let store = place.open().await;
+        let spans = [
+            Filter::default(),
+            Filter { since: Some(0), ..Filter::default() },
+            Filter {
+                since: Some(19_999 * DAY + HOUR),
+                until: Some(20_020 * DAY + HOUR),
+                ..Filter::default()
+            },
+        ];
+        for purged in [false, true] {
+            if purged {
+                store.purge(20_002 * DAY, 1_000).await.unwrap();
+                store.purge_detailed_sums(i64::MAX).await.unwrap();
+            }
+            for dimension in Dimension::ALL {
+                for limit in [1, 3, 1000] {
+                    let mut wanted = expected(dimension, &Filter::default(), limit);
+                    if purged {
+                        // The sums by name went with the rows, and the other sums stayed.
+                        let left = Filter { since: Some(20_002 * DAY), ..Filter::default() };
+                        let total = wanted.total;
+                        wanted = expected(dimension, &left, limit);
+                        let gone = total.without(&wanted.total);
+                        wanted.unnamed.join(&gone);
+                        wanted.total = total;
+                    }
+                    for filter in &spans {
+                        let found = store.usage_by_name(dimension, filter, limit as u32).await.unwrap();
+                        assert_eq!(found, wanted, "{dimension:?} {limit} {filter:?} {purged}");
+                    }
+                }
+            }
+        }
+        store.purge(i64::MAX, 1_000).await.unwrap();
+        store
+            .record(&[Entry { at: 20_100 * DAY, request_id: "req_last".to_owned(), ..entry(1) }])
+            .await
+            .unwrap();
+        store.purge_detailed_sums(i64::MAX).await.unwrap();
+        let found = store.usage_by_name(Dimension::EndUser, &Filter::default(), 9).await.unwrap();
+        assert_eq!((found.listed.len(), found.others.requests), (1, 0), "names without rows are gone");
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn every_report_and_the_log_know_the_filters() {
     on_both(async |place| {

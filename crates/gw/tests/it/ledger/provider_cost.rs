@@ -168,3 +168,42 @@ async fn the_list_has_it_and_a_hit_of_the_cache_has_none() {
         list["data"].as_array().expect("rows").iter().map(|row| &row["provider_cost_usd"]).collect();
     assert_eq!(shown, [&Value::Null, &json!(0.25)]);
 }
+
+#[tokio::test]
+async fn reports_have_the_sum_and_null_where_no_row_has_one() {
+    let (gateway, client, upstream) = start(r#","cost":0.25"#).await;
+    let ask = async |model: &str, user: &str| {
+        let body = json!({"model": model, "user": user, "messages": [{"role": "user", "content": "Hi"}]});
+        client.post_json("/v1/chat/completions", &body).await.ok();
+    };
+    ask("router/m", "ann").await;
+    ask("router/m", "ben").await;
+    ask("native/m", "ann").await;
+    upstream.respond_with(|request| answer(request, ""));
+    ask("claude/m", "ann").await;
+    rows(&gateway, 4).await;
+    let admin = gateway.client().with_key(ADMIN);
+    let sums = async |query: &str| {
+        let report = admin.get(&format!("/admin/v1/usage?{query}")).await.ok().json();
+        let of = |row: &Value| row["provider_cost_usd"].clone();
+        let mut rows: Vec<Value> = report["data"].as_array().expect("rows").iter().map(of).collect();
+        rows.push(of(&report["total"]));
+        rows.sort_by_key(ToString::to_string);
+        json!(rows)
+    };
+    assert_eq!(sums("by=provider").await, json!([0.25, 0.5, 0.75, null]));
+    assert_eq!(sums("by=provider&provider=claude").await, json!([null, null]));
+    for by in ["key", "day", "hour", "surface", "team"] {
+        assert_eq!(sums(&format!("by={by}")).await, json!([0.75, 0.75]), "{by}");
+    }
+    // The key is not believed, so no request has an end user.
+    assert_eq!(sums("by=end_user").await, json!([0.75, 0.75]));
+    let csv = admin.get("/admin/v1/usage?by=provider&format=csv").await.ok().text();
+    let (head, body) = csv.split_once("\r\n").expect("a head");
+    let column = head.split(',').position(|name| name == "provider_cost_usd").expect("a column");
+    let mut cells: Vec<&str> = body.lines().filter_map(|line| line.split(',').nth(column)).collect();
+    cells.sort_unstable();
+    assert_eq!(cells, ["", "0.25", "0.5"], "{csv}");
+    let overview = admin.get("/admin/v1/overview").await.ok().json();
+    assert_eq!(overview["total"]["provider_cost_usd"], 0.75, "{overview}");
+}

@@ -96,7 +96,13 @@ async fn the_row_the_reports_and_the_metric_name_unpriced_requests() {
     assert_eq!(report["total"]["unpriced_requests"], 1);
     let csv = admin.get("/admin/v1/usage?by=model&format=csv").await.ok().text();
     let line = csv.lines().find(|line| line.starts_with(MODEL)).expect("the model");
-    assert!(csv.lines().next().expect("a head").ends_with(",cost_usd,saved_usd,unpriced_requests"), "{csv}");
+    assert!(
+        csv.lines()
+            .next()
+            .expect("a head")
+            .ends_with(",cost_usd,provider_cost_usd,saved_usd,unpriced_requests"),
+        "{csv}"
+    );
     assert!(line.ends_with(",0,0,1"), "{csv}");
     let me = world.client.get("/v1/me").await.ok().json();
     let day = &me["spend"]["day"];

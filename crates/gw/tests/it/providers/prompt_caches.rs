@@ -314,9 +314,10 @@ async fn the_answer_the_record_and_the_report_say_what_the_cache_saved_and_cost(
     let csv = admin.get("/admin/v1/usage?by=key&format=csv").await.ok().text();
     assert!(csv.contains(",cache_saved_usd,cache_surcharge_usd,cache_lost_usd"), "{csv}");
     assert!(csv.contains(",0.0216,0.012,0.0648"), "{csv}");
-    // The sums know no tags. Their amounts are unknown, not zero.
+    // No request has a tag, so the row of those without one has all amounts.
     let by_tag = admin.get("/admin/v1/usage?by=tag").await.ok().json();
-    assert_eq!(sums(&by_tag["data"][0]), [Value::Null, Value::Null, Value::Null], "{by_tag}");
+    assert_eq!(sums(&by_tag["data"][0]), [json!(0.0216), json!(0.012), json!(0.0648)], "{by_tag}");
+    assert_eq!(sums(&by_tag["total"]), sums(&by_tag["data"][0]), "{by_tag}");
 }
 
 /// A conversation of one session on a surface.
