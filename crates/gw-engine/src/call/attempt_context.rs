@@ -21,6 +21,7 @@ use crate::call::upstream_call::{UpstreamCallId, UpstreamCalls};
 use crate::clock::{self, millis};
 use crate::cpu_pool::{CpuPool, offload};
 use crate::document_memory::{DocumentPermit, MAX_ANSWER_BYTES};
+use crate::plan::call_size::CallSize;
 use crate::plan::candidate::Candidate;
 use crate::plan::cost_estimate::{affordable, costs, longest_answer};
 use crate::plan::snapshot::Snapshot;
@@ -28,6 +29,7 @@ use crate::read_memory::ReadPermit;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 use crate::request::fan_out::SubRequest;
+use crate::request::one_shot::OneShot;
 
 /// The largest error body that is read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
@@ -269,7 +271,9 @@ impl AttemptContext {
             // Nothing is served before the upstream has the whole form.
             self.upstream_calls.mark_free(call);
             let calls = Arc::clone(&self.upstream_calls);
-            http.upload = Some(upload.with_notice(Arc::new(move || calls.mark_sent(call))));
+            let size = self.request.one_shot().and_then(OneShot::size_of_upload);
+            let notice = move || calls.mark_sent(call, size.as_ref().map(|size| CallSize::from(size())));
+            http.upload = Some(upload.with_notice(Arc::new(notice)));
         }
         let sent = candidate.provider.send(std::mem::take(http), clocks).await;
         let response = sent.map_err(|failure| RefusedSend { is_free: !failure.sent, failure })?;

@@ -309,10 +309,11 @@ impl UpstreamCalls {
         }
     }
 
-    /// The upstream has got all of a call that was free until then.
-    pub(crate) fn mark_sent(&self, UpstreamCallId(call): UpstreamCallId) {
+    /// The upstream has got all of a call that was free until then. The whole upload tells its size: a recording has told its duration.
+    pub(crate) fn mark_sent(&self, UpstreamCallId(call): UpstreamCallId, size: Option<CallSize>) {
         if let Some(call) = self.records.lock().calls.get_mut(call) {
             (call.is_free, call.billed) = (false, None);
+            call.size = size.unwrap_or(call.size);
         }
     }
 

@@ -145,12 +145,15 @@ impl CallSize {
         usage
     }
 
-    /// Adds the partial images of an answer that was not completed. They have tokens where image tokens have a price, and are free where
-    /// each image has one.
+    /// Adds the partial images of an answer that was not completed. They have tokens where image tokens have a price. Where each image has one,
+    /// the cost is unknown: the provider may have made the images and bill them.
     fn with_partial_images(&self, usage: Usage, answer_bytes: u64, model: &Model) -> Usage {
         let has_price = model.prices.as_ref().is_some_and(|prices| prices.gateway.image_output.is_some());
-        if !self.makes_images() || !has_price {
+        if !self.makes_images() {
             return usage;
+        }
+        if !has_price {
+            return Usage { has_unpriced: true, ..usage };
         }
         let completion = answer_bytes.div_ceil(BYTES_PER_TOKEN);
         Usage { completion, image_completion: Some(small(completion)), ..usage }
@@ -465,8 +468,14 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
 
 /// The size of the upstream call for some parts of a one-shot request.
 pub(crate) fn batch_size(request: &dyn OneShot, parts: Range<usize>) -> CallSize {
-    let OneShotSize { prompt_tokens, inputs, answers, units, most } = request.size(parts);
-    CallSize { prompt_tokens, prompts: inputs, answers, units, most, ..CallSize::default() }
+    request.size(parts).into()
+}
+
+impl From<OneShotSize> for CallSize {
+    fn from(size: OneShotSize) -> Self {
+        let OneShotSize { prompt_tokens, inputs, answers, units, most } = size;
+        Self { prompt_tokens, prompts: inputs, answers, units, most, ..Self::default() }
+    }
 }
 
 /// Divides the parts of a one-shot request into batches that the provider accepts.

@@ -247,7 +247,10 @@ impl RealtimeResponse {
         if let Some((_, call)) = self.begun {
             let size = CallSize { prompts: 1, answers: 1, has_inner_calls: true, ..CallSize::default() };
             let calls = self.settlement.upstream_calls();
-            calls.charge_as(call, (&self.candidate.model, size), Some(usage), 0);
+            // The upstream's count stands unless it is impossible beside the output that passed.
+            let sound = self.made.audio_chars.div_ceil(MADE_CHARS_PER_TOKEN).saturating_mul(BYTES_PER_TOKEN);
+            let passed = self.made.text_bytes.saturating_add(sound);
+            calls.charge_as(call, (&self.candidate.model, size), Some(usage), passed);
         }
     }
 

@@ -74,6 +74,9 @@ pub(crate) struct OneShotSize {
     pub(crate) most: Option<Units>,
 }
 
+/// Tells the size of a call whose upload is complete.
+pub(crate) type SizeOfUpload = Box<dyn Fn() -> OneShotSize + Send + Sync>;
+
 /// The answers of a request's upstream calls, in the order of the parts that they answer.
 pub(crate) trait OneShotAnswers {
     /// The id of the client's answer.
@@ -121,6 +124,11 @@ pub(crate) trait OneShot: fmt::Debug + Send + Sync {
 
     /// The size of the call for these parts.
     fn size(&self, parts: Range<usize>) -> OneShotSize;
+
+    /// The size of the only call, to be asked when the upstream has the whole upload. None: the size is known before.
+    fn size_of_upload(&self) -> Option<SizeOfUpload> {
+        None
+    }
 
     /// The most tokens of one answer.
     fn answer_tokens(&self) -> u64 {

@@ -21,7 +21,7 @@ use gw_wire::usage::{BYTES_PER_TOKEN, LEAST_BYTES_PER_SECOND, Unit, UnitCount, U
 use crate::catalog::Model;
 use crate::error::{Error, Kind, Result};
 use crate::request::ValidatedRequest;
-use crate::request::one_shot::{OneShot, OneShotAnswers, OneShotFacts, OneShotSize};
+use crate::request::one_shot::{OneShot, OneShotAnswers, OneShotFacts, OneShotSize, SizeOfUpload};
 use crate::request::uploads::{UploadedFile, UploadedForm, wrong_files};
 
 /// Tokens of a second of sound: gpt-4o-transcribe counts ten (platform.openai.com/docs/api-reference/audio, November 2026).
@@ -94,6 +94,22 @@ impl RecordingLength {
         match self.micros.get() {
             Some(micros) => micros.div_ceil(1_000_000).saturating_add(1).max(LEAST_BILLED_SECONDS),
             None => self.bytes.div_ceil(LEAST_BYTES_PER_SECOND).max(LEAST_BILLED_SECONDS),
+        }
+    }
+
+    /// The size of a call with the recording and a prompt of so many tokens.
+    fn size(&self, prompt_tokens: u64) -> OneShotSize {
+        let most = self.most_seconds();
+        let sound_tokens = match self.micros.get() {
+            Some(micros) => micros.div_ceil(1_000_000).saturating_mul(TOKENS_PER_SECOND),
+            None => most.saturating_mul(TOKENS_PER_SECOND) / 8,
+        };
+        OneShotSize {
+            prompt_tokens: sound_tokens.saturating_add(prompt_tokens),
+            inputs: 1,
+            answers: 1,
+            units: self.seconds(),
+            most: Some(Units::new(Unit::Second, most)),
         }
     }
 
@@ -193,18 +209,12 @@ impl OneShot for UploadedRecording {
     }
 
     fn size(&self, _: Range<usize>) -> OneShotSize {
-        let most = self.length.most_seconds();
-        let prompt_tokens = match self.length.micros.get() {
-            Some(micros) => micros.div_ceil(1_000_000).saturating_mul(TOKENS_PER_SECOND),
-            None => most.saturating_mul(TOKENS_PER_SECOND) / 8,
-        };
-        OneShotSize {
-            prompt_tokens: prompt_tokens.saturating_add(self.prompt_tokens()),
-            inputs: 1,
-            answers: 1,
-            units: self.length.seconds(),
-            most: Some(Units::new(Unit::Second, most)),
-        }
+        self.length.size(self.prompt_tokens())
+    }
+
+    fn size_of_upload(&self) -> Option<SizeOfUpload> {
+        let (length, prompt_tokens) = (self.length.clone(), self.prompt_tokens());
+        self.coming_file().is_some().then(|| Box::new(move || length.size(prompt_tokens)) as SizeOfUpload)
     }
 
     fn answer_tokens(&self) -> u64 {

@@ -33,6 +33,8 @@ use crate::takeover::RawIo;
 
 /// The most responses of a session that run or wait for the upstream.
 const MAX_RESPONSES: usize = 8;
+/// Ended responses whose ids a session remembers.
+const MAX_ENDED: usize = 16;
 /// The most messages of the gateway itself that wait for a direction.
 const MAX_OWN_MESSAGES: usize = 8;
 /// A socket without a message needs no larger buffer.
@@ -71,6 +73,8 @@ pub(super) struct OpenResponse {
 #[derive(Debug)]
 pub(super) struct LiveSession {
     responses: VecDeque<OpenResponse>,
+    /// The upstream's ids of the last responses that ended. An upstream that repeats their end charges nothing.
+    ended: VecDeque<String>,
     pub(super) context_size: ContextSize,
     /// The model that transcribes what the client says.
     pub(super) transcriber: Option<String>,
@@ -116,6 +120,7 @@ impl Relay {
             facts,
             opened: now,
             live: Mutex::new(LiveSession {
+                ended: VecDeque::with_capacity(MAX_ENDED),
                 responses: VecDeque::new(),
                 context_size: ContextSize::default(),
                 transcriber: None,
@@ -352,6 +357,18 @@ impl LiveSession {
     pub(super) fn take(&mut self, id: &str) -> Option<OpenResponse> {
         let at = self.responses.iter().position(|open| open.id.as_deref() == Some(id))?;
         self.responses.remove(at)
+    }
+
+    /// Notes the end of the response of this id. False: it has ended before.
+    pub(super) fn note_end(&mut self, id: &str) -> bool {
+        if self.ended.iter().any(|ended| ended == id) {
+            return false;
+        }
+        if self.ended.len() >= MAX_ENDED {
+            self.ended.pop_front();
+        }
+        self.ended.push_back(id.to_owned());
+        true
     }
 
     /// Takes the response that the client asked for with this event. Without an id it is the oldest one whose event had none.

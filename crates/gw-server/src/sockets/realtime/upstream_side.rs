@@ -141,6 +141,10 @@ async fn observe(relay: &Relay, text: &str) -> Consequences {
         ("response.created", Some(id)) => return begun(relay, id, &whole()).await,
         (DONE, Some(id)) => {
             let open = relay.live().take(id);
+            let is_first = relay.live().note_end(id);
+            if open.is_none() && !is_first {
+                return Consequences::default();
+            }
             if open.is_none() {
                 // A response whose begin nobody saw is charged all the same.
                 relay.adopt(id, &whole()).await;

@@ -221,6 +221,22 @@ async fn the_end_of_a_response_decides_about_its_charge() {
         let newest = newest(&world).await;
         assert_eq!((&newest["cost_usd"], &newest["status"]), (&cost, &json!(outcome)), "{status}: {newest}");
     }
+    // An end that comes twice is charged once. A count that cannot be is estimated from the output that passed.
+    client.send(&json!({"type": "response.create"})).await;
+    session.event().await;
+    session.send(&created("twice")).await;
+    let delta = json!({"type": "response.output_text.delta", "response_id": "twice", "delta": "0123456789".repeat(6)});
+    session.send(&delta).await;
+    let impossible = json!({"total_tokens": 100, "input_tokens": 100, "output_tokens": -5});
+    for _ in 0..2 {
+        session.send(&done("twice", "completed", &impossible)).await;
+    }
+    for _ in 0..4 {
+        client.event().await;
+    }
+    let once = newest(&world).await;
+    assert_eq!((&once["completion_tokens"], &once["estimated"]), (&json!(20), &json!(true)), "{once}");
+    rows(&world, 5).await;
     // The upstream refuses a response.
     client.send(&json!({"type": "response.create", "event_id": "mine"})).await;
     session.event().await;
