@@ -117,6 +117,7 @@ impl StreamDecoder for SoundFile {
 #[derive(Debug, Default)]
 struct SpeechStream {
     estimate: Usage,
+    has_begun: bool,
     progress: StreamProgress,
 }
 
@@ -153,6 +154,10 @@ impl StreamState for SpeechStream {
             return self.progress.fail(reported(&error, FailureKind::StreamBroken), sink);
         }
         if kind.ends_with("audio.delta") {
+            if !std::mem::replace(&mut self.has_begun, true) {
+                // Only the end reports the usage. An answer that breaks off costs as much as one that is a file.
+                sink(Event::Usage(self.estimate));
+            }
             let text = read.audio.as_ref().map(|audio| audio.0.as_bytes()).unwrap_or_default();
             match BASE64_STANDARD.decode(text) {
                 Ok(sound) => sink(Event::Sound(&sound)),

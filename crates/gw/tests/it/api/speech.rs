@@ -152,6 +152,14 @@ async fn tokens_of_sound_have_their_price_and_budgets_hold() {
         row["cost_usd"].as_f64().is_some_and(|cost| cost > 0.0) && row.get("unpriced").is_none(),
         "{row}"
     );
+    // Events that break off cost as much as a file of which nobody tells the tokens.
+    world.upstream.enqueue(Answer::sse().chunk(event(&delta)).close());
+    let mut stream = world.client.stream(PATH, &say("acme/by-token", json!({"stream_format": "sse"}))).await;
+    let id = stream.head.header("x-request-id").expect("an id").to_owned();
+    stream.rest().await;
+    let torn = logged(&world.gateway.client().with_key(ADMIN), &id).await;
+    let told = (&torn["status"], &torn["cost_usd"]);
+    assert_eq!(told, (&json!("upstream_stream_error"), &row["cost_usd"]), "{torn}");
     let hits = world.upstream.hits();
     let poor = world.gateway.client().with_key("sk-poor");
     let refused = poor.post_json(PATH, &say("acme/speak", json!({}))).await;

@@ -227,6 +227,18 @@ async fn sizes_are_bounded_before_and_while_a_form_comes_and_large_files_pass() 
 }
 
 #[tokio::test]
+async fn a_recording_that_went_up_while_it_came_costs_its_seconds_when_its_answer_breaks_off() {
+    let world = Setup { routing: "retries = 0", ..Setup::default() }.start().await;
+    let body = form(&[("model", None, b"acme/hear"), ("file", Some("a.wav"), &wav(60_000))]);
+    world.upstream.enqueue(Answer::full(200, &[("content-type", "application/json")], "{"));
+    let answer = post_form(&world.client, PATH, &body).await;
+    assert_error("no JSON", &answer, 502, "upstream_error", "upstream_invalid_response");
+    let row = row_of(&world, &answer).await;
+    assert_eq!((&row["cost_usd"], row.get("unpriced")), (&json!(0.006), None), "{row}");
+    assert_eq!(row["units"], json!({"second": 60}), "{row}");
+}
+
+#[tokio::test]
 async fn fallbacks_read_the_file_again_and_budgets_and_model_lists_hold() {
     let extra = "[[keys]]\nname = \"poor\"\nkey = \"sk-poor\"\nbudget_usd = 0.0001\n\
         [[keys]]\nname = \"other\"\nkey = \"sk-other\"\nmodels = [\"beta/*\"]\n";

@@ -109,6 +109,8 @@ async fn c07_deep_and_wide_json() {
         ];
         let passed = passed.map(|(shape, members)| (shape, members, (200, "")));
         let refused = refused.map(|(shape, members)| (shape, members, (400, "invalid_value")));
+        // These are refused before a model is looked up, too.
+        let refused = refused.into_iter().filter(|_| api == "openai");
         for (shape, members, expected) in passed.into_iter().chain(refused) {
             let body = written(&members);
             let answer = client.post_bytes(CHAT, body.as_bytes()).await;
