@@ -211,7 +211,7 @@ struct Prepared {
     request: ValidatedRequest,
     snapshot: Arc<Snapshot>,
     plan: Plan,
-    guarded: Option<GuardedRequest>,
+    guarded: Option<Box<GuardedRequest>>,
 }
 
 /// Has an alias serve the request, if a budget is spent to one of its thresholds.

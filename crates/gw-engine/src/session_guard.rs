@@ -47,12 +47,16 @@ impl SessionGuards {
     }
 
     /// The request as its guards see it; None if no guard applies to it.
-    pub(crate) fn of(&self, client: &RequestContext, request: &ValidatedRequest) -> Option<GuardedRequest> {
+    pub(crate) fn of(
+        &self,
+        client: &RequestContext,
+        request: &ValidatedRequest,
+    ) -> Option<Box<GuardedRequest>> {
         self.of_model(client, request.model(), || request.messages())
     }
 
     /// The request on a pass-through route as its guards see it. Its tool calls are not counted.
-    pub(crate) fn of_forwarded(&self, client: &RequestContext, model: &str) -> Option<GuardedRequest> {
+    pub(crate) fn of_forwarded(&self, client: &RequestContext, model: &str) -> Option<Box<GuardedRequest>> {
         self.of_model(client, model, || None)
     }
 
@@ -61,7 +65,7 @@ impl SessionGuards {
         client: &RequestContext,
         model: &str,
         messages: impl FnOnce() -> Option<View<'r>>,
-    ) -> Option<GuardedRequest> {
+    ) -> Option<Box<GuardedRequest>> {
         let name = client.session.as_ref()?;
         let (mut stop, mut warn) = (SessionLimits::default(), SessionLimits::default());
         let mut is_guarded = false;
@@ -78,12 +82,12 @@ impl SessionGuards {
         }
         let counts_repeats = stop.max_repeats.or(warn.max_repeats).is_some();
         let messages = counts_repeats.then(messages).flatten();
-        Some(GuardedRequest {
+        Some(Box::new(GuardedRequest {
             id: SessionId { key_id: Arc::clone(client.caller.key_id()), name: Arc::clone(name) },
             stop,
             warn,
             calls: messages.map(ConversationCalls::of).unwrap_or_default(),
-        })
+        }))
     }
 }
 

@@ -63,8 +63,8 @@ pub(crate) struct AttemptContext {
     pub(crate) is_shared: bool,
     /// The memory of the stored conversation that the request continues.
     pub(crate) conversation_memory: Option<ReadPermit>,
-    /// Set while another upstream continues a stream that broke off.
-    pub(crate) continuation: Option<Continuation>,
+    /// Set while another upstream continues a stream that broke off. In a box, because few streams do, and the context is moved.
+    pub(crate) continuation: Option<Box<Continuation>>,
 }
 
 /// A call that brought no success.

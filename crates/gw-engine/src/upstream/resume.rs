@@ -44,7 +44,7 @@ pub(crate) fn resume(
         };
         call.context.request = ValidatedRequest::Chat(Box::new(rest));
         call.context.continuation =
-            Some(Continuation { normaliser: stream.normaliser.continuation(), original });
+            Some(Box::new(Continuation { normaliser: stream.normaliser.continuation(), original }));
         let next = call.plan.next_index(stream.index, call.progress.hedged);
         match search(&mut call, next).await {
             Ok(Some((_, Answer::Stream(next)))) => {
