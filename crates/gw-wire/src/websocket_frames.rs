@@ -39,7 +39,7 @@ impl HeadBytes {
 
 /// The place in the stream of frames.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum FramePlace {
     Head,
     /// Inside a payload that passes as it is, of which so many bytes are to come.
     Payload(u64),
@@ -63,7 +63,7 @@ struct LargeFrame {
 pub struct FrameDivider {
     /// Larger frames pass as they are, so that the reader refuses them by their head.
     most_bytes: u64,
-    place: Place,
+    place: FramePlace,
     /// The begin of a head whose end has not come.
     held: HeadBytes,
     /// The head of the next fragment.
@@ -76,7 +76,7 @@ impl FrameDivider {
     pub fn new(most_bytes: usize) -> Self {
         Self {
             most_bytes: most_bytes as u64,
-            place: Place::Head,
+            place: FramePlace::Head,
             held: HeadBytes::default(),
             next_head: HeadBytes::default(),
         }
@@ -105,8 +105,8 @@ impl FrameDivider {
     #[must_use]
     pub fn read_limit(&self) -> usize {
         match self.place {
-            Place::Fragment(frame) => usize::try_from(frame.of_fragment).unwrap_or(READ_BYTES),
-            Place::Head | Place::Payload(_) => READ_BYTES,
+            FramePlace::Fragment(frame) => usize::try_from(frame.of_fragment).unwrap_or(READ_BYTES),
+            FramePlace::Head | FramePlace::Payload(_) => READ_BYTES,
         }
     }
 
@@ -119,17 +119,17 @@ impl FrameDivider {
         while let Some(rest) = bytes.get_mut(at..).filter(|rest| !rest.is_empty()) {
             let available = rest.len() as u64;
             let passed = match &mut self.place {
-                Place::Payload(left) => {
+                FramePlace::Payload(left) => {
                     let passed = available.min(*left);
                     *left -= passed;
                     passed
                 }
-                Place::Fragment(frame) => {
+                FramePlace::Fragment(frame) => {
                     let passed = available.min(frame.of_fragment);
                     frame.of_fragment -= passed;
                     passed
                 }
-                Place::Head => match self.read_head(rest) {
+                FramePlace::Head => match self.read_head(rest) {
                     Some(head) => head as u64,
                     None => {
                         self.held.push(rest);
@@ -168,9 +168,9 @@ impl FrameDivider {
             };
             *first &= !FINAL;
             length.copy_from_slice(&FRAGMENT_BYTES.to_be_bytes());
-            Place::Fragment(frame)
+            FramePlace::Fragment(frame)
         } else {
-            Place::Payload(payload)
+            FramePlace::Payload(payload)
         };
         Some(2 + length_bytes + if is_masked { 4 } else { 0 })
     }
@@ -178,17 +178,17 @@ impl FrameDivider {
     /// Moves to the next head if the payload is over.
     fn end_payload(&mut self) {
         match &mut self.place {
-            Place::Payload(0) => self.place = Place::Head,
-            Place::Fragment(frame) if frame.of_fragment == 0 => {
+            FramePlace::Payload(0) => self.place = FramePlace::Head,
+            FramePlace::Fragment(frame) if frame.of_fragment == 0 => {
                 if frame.rest == 0 {
-                    self.place = Place::Head;
+                    self.place = FramePlace::Head;
                     return;
                 }
                 frame.of_fragment = frame.rest.min(FRAGMENT_BYTES);
                 frame.rest -= frame.of_fragment;
                 self.next_head = frame.head();
             }
-            Place::Head | Place::Payload(_) | Place::Fragment(_) => {}
+            FramePlace::Head | FramePlace::Payload(_) | FramePlace::Fragment(_) => {}
         }
     }
 }

@@ -33,7 +33,7 @@ use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
 use self::addresses::{Addresses, prefix};
 use self::images::AzureImages;
 use self::options::{AzureAuth, AzureOptions};
-use super::openai::images::OpenAiImages;
+use super::openai::images::OpenAiImageGeneration;
 use super::openai::{OpenAi, limit_name};
 use crate::adapter::{
     Adapter, Built, ChoiceRange, DialectTraits, Encoded, HttpCall, Reading, Scheme, Signer, StreamDecoder,
@@ -83,7 +83,7 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
     let surfaces = Surfaces {
         rerank: rerank::AzureRerank::new(base, addresses.clone())
             .map(|rerank| Box::new(rerank) as Box<dyn Rerank>),
-        images: Some(Box::new(OpenAiImages(AzureImages(addresses.clone())))),
+        images: Some(Box::new(OpenAiImageGeneration(AzureImages(addresses.clone())))),
         speech: Some(Box::new(audio::AzureSpeech(addresses.clone()))),
         transcription: Some(Box::new(audio::AzureTranscription(addresses.clone()))),
         realtime: Some(Box::new(realtime::AzureRealtime(addresses.clone()))),

@@ -100,7 +100,7 @@ pub(crate) fn build(settings: &ProviderSettings) -> Result<Built, SettingsError>
         rerank: Some(Box::new(OpenAiRerank::new(quirks.top_n, urls))),
         score: Some(Box::new(score::OpenAiScore::new(urls))),
         moderation: Some(Box::new(moderation::OpenAiModeration)),
-        images: Some(Box::new(images::OpenAiImages(images::UsualUrls))),
+        images: Some(Box::new(images::OpenAiImageGeneration(images::UsualUrls))),
         speech: Some(Box::new(speech::OpenAiSpeech)),
         transcription: Some(Box::new(transcription::OpenAiTranscription)),
         realtime: Some(Box::new(realtime::OpenAiRealtime)),

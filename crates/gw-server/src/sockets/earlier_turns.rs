@@ -132,8 +132,8 @@ mod tests {
 
     #[test]
     fn a_conversation_can_be_continued_from_each_of_its_turns_and_its_items_are_kept_once() {
-        // Three bytes a turn: a copy of the whole conversation for each turn would not fit.
-        let mut turns = turns_of(3 * MAX_TURNS as u64);
+        // At most four bytes a turn: a copy of the whole conversation for each turn would not fit.
+        let mut turns = turns_of(4 * MAX_TURNS as u64);
         turns.remember(EarlierTurn { root: Some("stored".into()), ..turn(0, 3) });
         (1..MAX_TURNS).for_each(|number| continue_to(&mut turns, number));
         assert_eq!(turns.of("0").map(|turn| turn.items.len()), Some(1));

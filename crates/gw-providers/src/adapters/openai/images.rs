@@ -40,9 +40,9 @@ impl ImageUrls for UsualUrls {
 
 /// The images of a provider with OpenAI's dialect.
 #[derive(Debug)]
-pub(in crate::adapters) struct OpenAiImages<U>(pub(in crate::adapters) U);
+pub(in crate::adapters) struct OpenAiImageGeneration<U>(pub(in crate::adapters) U);
 
-impl<U: ImageUrls> Images for OpenAiImages<U> {
+impl<U: ImageUrls> Images for OpenAiImageGeneration<U> {
     fn encode(
         &self,
         request: &ImagesRequest,

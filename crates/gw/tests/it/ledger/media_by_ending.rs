@@ -59,33 +59,25 @@ const BROKEN: &str = "upstream_stream_error";
 const INVALID: &str = "upstream_invalid_response";
 const FAILED: &str = "upstream_error";
 
-fn cases() -> Vec<Case> {
-    let text = "WORD question";
+fn case(
+    name: &'static str,
+    path: &'static str,
+    body: Body,
+    streams: bool,
+    [done, silent, begun]: [i128; 3],
+    torn: &'static str,
+    told: Option<(&'static str, i128)>,
+) -> Case {
+    Case { name, path, body, streams, done, silent, begun, torn, told }
+}
+
+fn image_cases() -> Vec<Case> {
     // The prompt of an image is five tokens of text and eight around it. An image that did not come costs nothing.
-    let image = |more: Value| Body::Json(with(json!({"model": "acme/image", "prompt": text}), more));
-    let say = |more: Value| {
-        Body::Json(with(json!({"model": "acme/speech", "input": text, "voice": "alloy"}), more))
-    };
-    let chat = |more: Value| {
-        let messages = json!([{"role": "user", "content": text}]);
-        Body::Json(with(json!({"model": "up", "messages": messages, "max_tokens": 50}), more))
-    };
-    let contents = || {
-        Body::Json(
-            json!({"contents": [{"role": "user", "parts": [{"text": text}]}], "generationConfig": {"maxOutputTokens": 50}}),
-        )
-    };
-    let case = |name, path, body, streams, amounts: [i128; 3], torn, told| {
-        let [done, silent, begun] = amounts;
-        Case { name, path, body, streams, done, silent, begun, torn, told }
-    };
+    let image =
+        |more: Value| Body::Json(with(json!({"model": "acme/image", "prompt": "WORD question"}), more));
     let streamed = || json!({"stream": true});
     const PICTURES: &str = "/v1/images/generations";
     const EDIT: &str = "/v1/images/edits";
-    const TRANSLATE: &str = "/v1/audio/translations";
-    const SPEAK: &str = "/v1/audio/speech";
-    const HEAR: &str = "/v1/audio/transcriptions";
-    const PASS: &str = "/pass/chat/completions";
     vec![
         case("image", PICTURES, image(json!({})), false, [4_050, 65, 65], INVALID, Some((FAILED, 0))),
         // A partial image is 100 tokens.
@@ -109,6 +101,29 @@ fn cases() -> Vec<Case> {
             BROKEN,
             Some((BROKEN, 9_185)),
         ),
+    ]
+}
+
+fn cases() -> Vec<Case> {
+    let text = "WORD question";
+    let say = |more: Value| {
+        Body::Json(with(json!({"model": "acme/speech", "input": text, "voice": "alloy"}), more))
+    };
+    let chat = |more: Value| {
+        let messages = json!([{"role": "user", "content": text}]);
+        Body::Json(with(json!({"model": "up", "messages": messages, "max_tokens": 50}), more))
+    };
+    let contents = || {
+        Body::Json(
+            json!({"contents": [{"role": "user", "parts": [{"text": text}]}], "generationConfig": {"maxOutputTokens": 50}}),
+        )
+    };
+    let streamed = || json!({"stream": true});
+    const TRANSLATE: &str = "/v1/audio/translations";
+    const SPEAK: &str = "/v1/audio/speech";
+    const HEAR: &str = "/v1/audio/transcriptions";
+    const PASS: &str = "/pass/chat/completions";
+    let others = vec![
         case("speech", SPEAK, say(json!({})), true, [195, 195, 195], BROKEN, None),
         case(
             "speech events",
@@ -160,7 +175,8 @@ fn cases() -> Vec<Case> {
         case("pass", PASS, chat(json!({})), false, [120, 29, 29], BROKEN, None),
         case("pass stream", PASS, chat(streamed()), true, [120, 33, 37], BROKEN, None),
         case("fee", "/fee/x", chat(json!({})), false, [500; 3], BROKEN, None),
-    ]
+    ];
+    image_cases().into_iter().chain(others).collect()
 }
 
 impl Case {

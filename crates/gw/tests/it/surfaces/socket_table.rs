@@ -309,7 +309,7 @@ async fn a_revoked_key_and_a_guard_end_the_requests_of_an_open_socket() {
 
         let (secret, _) = table.key(surface, "guarded", json!({})).await;
         let run = [("x-gateway-session", "run-1")];
-        let mut session = table.open_with(surface, &secret, &run).await.ok().expect("a session");
+        let mut session = table.open_with(surface, &secret, &run).await.expect("a session");
         assert_eq!(session.ask().await.0, 200, "{surface:?}");
         let (status, code, _) = session.ask().await;
         assert_eq!((status, code), at(429, "session_limit_reached"), "{surface:?}");
@@ -330,7 +330,7 @@ async fn each_request_has_its_row_its_log_line_its_metrics_and_its_payload_if_th
             let members = json!({"log_payloads": keeps, "trust_attribution": true});
             let (secret, record) = table.key(surface, name, members).await;
             let names = [("x-gateway-user", "ann"), ("x-gateway-tags", "blue")];
-            let mut session = table.open_with(surface, &secret, &names).await.ok().expect("a session");
+            let mut session = table.open_with(surface, &secret, &names).await.expect("a session");
             assert_request_id("the 101", session.client.headers["x-request-id"].to_str().ok());
             assert_eq!(session.ask().await.0, 200, "{surface:?}");
             let line = eventually("a line of the access log", || {

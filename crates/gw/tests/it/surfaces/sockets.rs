@@ -347,6 +347,24 @@ async fn a_client_that_leaves_ends_its_turn() {
 }
 
 #[tokio::test]
+async fn a_client_that_does_not_read_its_turn_is_disconnected() {
+    let (acme, server) = ("responses = false".into(), "send_timeout_ms = 1000");
+    let world = Setup { acme, server, ..Setup::default() }.start().await;
+    // More than the buffers of the kernel take.
+    let large = sse_data(&json!({"content": "x".repeat(512 << 10)}), None);
+    world.upstream.always(Answer::sse().all(&vec![large; 64]).done());
+    let mut socket = socket(&world).await;
+    socket.send(&turn("acme/fast")).await;
+    world.upstream.request(0).await;
+    let before = world.gateway.rss_kib();
+    let line = world.gateway.log_with("client_closed_request").await;
+    assert_eq!((&line["status"], &line["route"]), (&json!(499), &json!("/v1/responses")));
+    let growth = world.gateway.rss_kib().saturating_sub(before);
+    gw_testkit::measured::at_most("KiB of a turn whose client stops", growth, 32 << 10);
+    drop(socket);
+}
+
+#[tokio::test]
 async fn a_shutdown_lets_a_turn_end_and_then_closes_with_1001() {
     let mut world = Setup { acme: "responses = false".into(), ..Setup::default() }.start().await;
     let release = Signal::new();
