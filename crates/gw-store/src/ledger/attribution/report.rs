@@ -248,19 +248,18 @@ fn push_single<'q>(
     dimension: Dimension,
     bounds: (Option<i64>, Option<i64>),
 ) {
+    // Without the limit SQLite would compute the name anew for each condition on it.
     let begin = super::text_of(dimension, "");
     let quoted = format!("\"{begin}");
     let length = |text: &str| i64::try_from(text.len()).unwrap_or_default();
-    sql.push("SELECT CASE WHEN instr(names, '\\') = 0 THEN substr(rest, 1, instr(rest, '\"') - 1) ELSE (SELECT substr(value, CAST(");
+    sql.push("SELECT * FROM (SELECT CASE WHEN instr(names, '\\') = 0 THEN substr(rest, 1, instr(rest, '\"') - 1) ELSE (SELECT substr(value, CAST(");
     sql.push_int(length(&begin) + 1).push(" AS INTEGER)) FROM json_each(names) WHERE substr(value, 1, CAST(");
     sql.push_int(length(&begin)).push(" AS INTEGER)) = ").push_owned(begin);
     sql.push(") END AS name, ").push(COLUMNS);
     sql.push(" FROM (SELECT substr(a.names, instr(a.names, ").push_owned(quoted.clone()).push(") + CAST(");
     sql.push_int(length(&quoted)).push(" AS INTEGER)) AS rest, a.names, ").push(COLUMNS).push(" FROM (");
     push_combinations(sql, filter, bounds, false);
-    sql.push(") AS a WHERE instr(a.names, ")
-        .push_owned(quoted)
-        .push(") > 0) AS found WHERE name IS NOT NULL");
+    sql.push(") AS a WHERE instr(a.names, ").push_owned(quoted).push(") > 0) AS found LIMIT -1 OFFSET 0)");
 }
 
 /// Writes `FROM … WHERE …` for a filter with one name and without a session: the sums of whole days, and those of hours for the rest.
