@@ -92,7 +92,7 @@ pub(crate) async fn report_usage(
             let names = found.listed.iter().map(|(name, _)| &**name);
             let rare = records.store.rare_sums_by_name(dimension, &filter, names).await?;
             let total_rare = rare.as_ref().map(|rare| rare.total);
-            (rows_by_name(found, rare), total, total_rare)
+            (rows_by_name(found, rare.as_ref()), total, total_rare)
         }
     };
     if total.requests == 0 {
@@ -133,7 +133,7 @@ fn added_rare(mut rows: impl Iterator<Item = Option<RareSums>>) -> Option<RareSu
 
 /// The rows of a report by name: the names, then the rest of them, then the requests without a name. The units are not summed up by
 /// name.
-fn rows_by_name(found: UsageByName, rare: Option<RareSumsByName>) -> Vec<UsageRow> {
+fn rows_by_name(found: UsageByName, rare: Option<&RareSumsByName>) -> Vec<UsageRow> {
     let row = |group, is_rest, sums, rare| UsageRow {
         group,
         key_name: None,
@@ -142,12 +142,12 @@ fn rows_by_name(found: UsageByName, rare: Option<RareSumsByName>) -> Vec<UsageRo
         units: UnitSums::new(),
         rare,
     };
-    let of_name = |name: &str| rare.as_ref().map(|rare| rare.listed.get(name).copied().unwrap_or_default());
+    let of_name = |name: &str| rare.map(|rare| rare.listed.get(name).copied().unwrap_or_default());
     let listed = found.listed.into_iter().map(|(name, sums)| {
         let rare = of_name(&name);
         row(Some(name), false, sums, rare)
     });
-    let (others, unnamed) = (rare.as_ref().map(|rare| rare.others), rare.as_ref().map(|rare| rare.unnamed));
+    let (others, unnamed) = (rare.map(|rare| rare.others), rare.map(|rare| rare.unnamed));
     let others = (found.others.requests > 0).then(|| row(None, true, found.others, others));
     let unnamed = (found.unnamed.requests > 0).then(|| row(None, false, found.unnamed, unnamed));
     listed.chain(others).chain(unnamed).collect()

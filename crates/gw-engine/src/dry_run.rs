@@ -21,6 +21,7 @@ use crate::request::context::RequestContext;
 use crate::request::fan_out;
 use crate::rules::{Counter, RequestRules, RuleState};
 use crate::services::Services;
+use crate::session_guard::GuardedRequest;
 
 /// The warning about a model whose price is unknown.
 const PRICE_UNKNOWN: &str = "price_unknown";
@@ -64,15 +65,16 @@ pub(crate) async fn report(
     client: &mut RequestContext,
     request: &ValidatedRequest,
     snapshot: &Snapshot,
-    mut plan: Plan,
+    (mut plan, guarded): (Plan, Option<GuardedRequest>),
 ) -> Bytes {
-    let (refusal, of_rules) = Box::pin(decide(services, client, request, snapshot, &mut plan)).await;
+    let (refusal, of_limits) =
+        Box::pin(decide_guarded(services, client, request, snapshot, (&mut plan, guarded))).await;
     let first = plan.candidates.first();
     let is_known = plan.candidates.iter().all(|candidate| is_priced(request, candidate));
     let (tokens, cost) = worst_case(request, &plan, &snapshot.routing);
     let of_edge = client.warnings.iter().map(|warning| Cow::Borrowed(*warning));
     let of_encoding = first.map(|first| encoding_warnings(request, first)).unwrap_or_default();
-    let mut warnings: Vec<Cow<'static, str>> = of_edge.chain(of_rules).chain(of_encoding).collect();
+    let mut warnings: Vec<Cow<'static, str>> = of_edge.chain(of_limits).chain(of_encoding).collect();
     if first.is_some_and(|first| !is_priced(request, first)) {
         warnings.push(PRICE_UNKNOWN.into());
     }
@@ -129,6 +131,41 @@ fn of_targets(
 ) -> Vec<Counter> {
     let at = |candidate: &Candidate| rules.at(&services.limiter, client.asker(), candidate.serving());
     plan.candidates.iter().filter_map(at).flat_map(RequestRules::into_counters).collect()
+}
+
+/// The refusal that comes before the request is planned: by a limit of its key or its team.
+async fn not_admitted(services: &Services, client: &RequestContext) -> Option<Error> {
+    let own = client.caller.subjects().len();
+    if own == 0 {
+        return None;
+    }
+    let uses = services.limiter.inspect(client.subjects()).await;
+    let refusal = match &uses {
+        Some(uses) => uses.iter().take(own).find_map(admission_refusal)?,
+        None => Refusal::StoreUnavailable,
+    };
+    Some(limit_error::error(&refusal))
+}
+
+/// As [`decide`], after the guards of the request's session.
+async fn decide_guarded(
+    services: &Services,
+    client: &mut RequestContext,
+    request: &ValidatedRequest,
+    snapshot: &Snapshot,
+    (plan, guarded): (&mut Plan, Option<GuardedRequest>),
+) -> (Option<Error>, Vec<Cow<'static, str>>) {
+    let mut of_session = Vec::new();
+    if let Some(guarded) = guarded {
+        match guarded.look(&services.limiter).await {
+            Ok(warnings) => of_session = warnings,
+            // The limits of the key and its team come before the session, and the reservation comes after it.
+            Err(error) => return (Some(not_admitted(services, client).await.unwrap_or(error)), Vec::new()),
+        }
+    }
+    let (refusal, of_rules) = decide(services, client, request, snapshot, plan).await;
+    of_session.extend(of_rules);
+    (refusal, of_session)
 }
 
 /// The refusal of the request and the warnings of rules. `plan` becomes the plan that would serve it.

@@ -227,10 +227,14 @@ async fn filters(
     let mut filters = Vec::new();
     for team in choices("team", &counter.matched.teams) {
         for user in choices("end_user", &counter.matched.end_users) {
-            for tag in &tags {
-                let names = [(Dimension::EndUser, user.clone()), (Dimension::Tag, tag.clone())];
-                let names = names.into_iter().filter_map(|(kind, name)| Some((kind, name?))).collect();
-                filters.push(Filter { team: team.clone(), names, ..time.clone() });
+            for tags in &tags {
+                let users = user.iter().map(|user| (Dimension::EndUser, user.clone()));
+                let tags = tags.iter().map(|tag| (Dimension::Tag, tag.clone()));
+                filters.push(Filter {
+                    team: team.clone(),
+                    names: users.chain(tags).collect(),
+                    ..time.clone()
+                });
             }
         }
     }
@@ -280,28 +284,29 @@ async fn named<T>(
 /// The most tags that are read for a pattern.
 const MAX_TAGS: u32 = 1_000;
 
-/// The tags whose requests count. One None: all requests.
+/// The tags whose requests count: each list has the tags that a request has together. One empty list: all requests.
 async fn tags(
     store: &Store,
     counter: &CounterId,
     time: &Filter,
-) -> Result<Vec<Option<String>>, LedgerUnavailable> {
-    let of_split = counter
-        .split
-        .iter()
-        .find_map(|(by, value)| Some(Some(format!("{}:{}", by.strip_prefix("tag:")?, value.as_ref()?))));
-    if let Some(tag) = of_split {
-        return Ok(vec![tag]);
+) -> Result<Vec<Vec<String>>, LedgerUnavailable> {
+    let tag_of = |(by, value): &(String, Option<String>)| {
+        Some(format!("{}:{}", by.strip_prefix("tag:")?, value.as_ref()?))
+    };
+    let of_split: Vec<String> = counter.split.iter().filter_map(tag_of).collect();
+    if !of_split.is_empty() {
+        return Ok(vec![of_split]);
     }
     let patterns = &counter.matched.tags;
     if !patterns.iter().any(|pattern| pattern.contains('*')) {
-        let named: Vec<_> = patterns.iter().cloned().map(Some).collect();
-        return Ok(if named.is_empty() { vec![None] } else { named });
+        let named: Vec<_> = patterns.iter().map(|tag| vec![tag.clone()]).collect();
+        return Ok(if named.is_empty() { vec![Vec::new()] } else { named });
     }
     let used =
         store.usage_by_name(Dimension::Tag, time, MAX_TAGS).await.map_err(|error| unavailable(&error))?;
     let names = used.listed.into_iter().map(|(name, _)| name);
-    Ok(names.filter(|name| patterns.iter().any(|pattern| matches(pattern, name))).map(Some).collect())
+    let is_one = |name: &String| patterns.iter().any(|pattern| matches(pattern, name));
+    Ok(names.filter(is_one).map(|name| vec![name]).collect())
 }
 
 fn unavailable(error: &dyn std::fmt::Display) -> LedgerUnavailable {

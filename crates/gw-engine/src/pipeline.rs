@@ -106,13 +106,13 @@ async fn answer_dry_run(
     parse: impl FnOnce(Bytes, &RequestLimits) -> Result<ValidatedRequest>,
 ) -> Error {
     let prepared = offload_if(is_heavy, || prepare(services, parse, &client, body, None)).await;
-    let Prepared { request, snapshot, plan, .. } = match prepared {
+    let Prepared { request, snapshot, plan, guarded } = match prepared {
         Ok(prepared) => prepared,
         Err(error) => return error,
     };
     client.rules = services.rules_of(&snapshot, &client);
     if let Some(dry_run) = client.dry_run.clone() {
-        dry_run.note(report(services, &mut client, &request, &snapshot, plan).await);
+        dry_run.note(report(services, &mut client, &request, &snapshot, (plan, guarded)).await);
     }
     Error::internal()
 }

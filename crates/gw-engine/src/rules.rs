@@ -7,6 +7,7 @@ mod state;
 use std::sync::Arc;
 
 use gw_limits::{Limiter, Subject, SubjectKind, SubjectUse};
+use gw_store::ledger::Entry;
 use gw_wire::attribution::{Attribution, Dimension};
 
 pub(crate) use self::counter::Counter;
@@ -38,6 +39,22 @@ pub(crate) struct Rule {
 pub(crate) struct Asker<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) attribution: Option<&'a Attribution>,
+}
+
+/// The names of the owner of a request, by which rules apply.
+#[derive(Clone, Copy)]
+struct Requester<'a> {
+    key_id: &'a str,
+    key_name: &'a str,
+    team: Option<&'a str>,
+    attribution: Option<&'a Attribution>,
+}
+
+impl<'a> From<Asker<'a>> for Requester<'a> {
+    fn from(Asker { caller, attribution }: Asker<'a>) -> Self {
+        let (key_id, key_name) = (caller.key_id(), caller.key_name());
+        Self { key_id, key_name, team: caller.team().map(AsRef::as_ref), attribution }
+    }
 }
 
 /// A target that may serve a request.
@@ -75,13 +92,13 @@ impl Rules {
 
     /// The rules that apply to a request, or may apply to one of its targets. None: no rule does.
     pub(crate) fn of(&self, limiter: &Limiter, asker: Asker<'_>) -> Option<Arc<RequestRules>> {
-        let applying: Vec<&Arc<Rule>> = self.0.iter().filter(|rule| rule.applies(asker)).collect();
+        let applying: Vec<&Arc<Rule>> = self.0.iter().filter(|rule| rule.applies(asker.into())).collect();
         if applying.is_empty() {
             return None;
         }
         let (of_targets, others): (Vec<_>, Vec<_>) =
             applying.into_iter().partition(|rule| rule.is_of_targets());
-        let counters = others.iter().map(|rule| rule.counter(limiter, asker, None)).collect();
+        let counters = others.iter().flat_map(|rule| rule.counters(limiter, asker, None)).collect();
         let targets = of_targets.into_iter().cloned().collect();
         Some(Arc::new(RequestRules::new(asker.caller.subjects(), counters, targets)))
     }
@@ -89,17 +106,36 @@ impl Rules {
     /// The counters of rules of targets that this process knows and that apply to the caller's requests.
     pub(crate) fn known_of_targets(&self, limiter: &Limiter, asker: Asker<'_>) -> Vec<Counter> {
         let mut counters = Vec::new();
-        for rule in self.0.iter().filter(|rule| rule.is_of_targets() && rule.applies(asker)) {
-            let own = rule.split_of(asker, None);
-            let is_own = |split: &[(String, Option<String>)]| {
+        for rule in self.0.iter().filter(|rule| rule.is_of_targets() && rule.applies(asker.into())) {
+            let own = rule.splits_of(asker.into(), None);
+            let is_own = |split: &Split| {
                 let same = |(one, other): (&(String, _), &(String, _))| is_target(&one.0) || one == other;
-                split.len() == own.len() && split.iter().zip(&own).all(same)
+                own.iter().any(|own| split.len() == own.len() && split.iter().zip(own).all(same))
             };
             let splits = rule.known_splits(&known(limiter));
             let splits = splits.into_iter().filter(|split| is_own(split));
             counters.extend(splits.map(|split| rule.counter_of(limiter, split)));
         }
         counters
+    }
+
+    /// The ids of the counters that a request of the ledger counted in.
+    pub(crate) fn counters_of(&self, entry: &Entry) -> Vec<String> {
+        let requester = Requester {
+            key_id: &entry.key_id,
+            key_name: &entry.key_name,
+            team: entry.team.as_deref(),
+            attribution: entry.attribution.as_deref(),
+        };
+        let target = ServingTarget { model: &entry.model, provider: &entry.provider };
+        let is_counted =
+            |rule: &&Arc<Rule>| rule.applies(requester) && (!rule.is_of_targets() || rule.applies_to(target));
+        let ids = |rule: &Arc<Rule>| {
+            let splits = rule.splits_of(requester, Some(target)).into_iter();
+            let ids = splits.map(|split| rule.id_of(split).to_text());
+            ids.collect::<Vec<_>>()
+        };
+        self.0.iter().filter(is_counted).flat_map(ids).collect()
     }
 
     /// Whether a rule sets tokens or money aside before a request is sent.
@@ -133,6 +169,9 @@ fn is_target(split_by: &str) -> bool {
     matches!(split_by, "model" | "provider")
 }
 
+/// The members of `split_by` with the values of a counter. None: the requests without such a value.
+type Split = Vec<(String, Option<String>)>;
+
 /// How far the budget of a rule's counter is spent.
 #[derive(Clone, Debug)]
 pub struct RuleBudget {
@@ -151,11 +190,11 @@ impl Rule {
         !models.is_empty() || !providers.is_empty() || self.settings.split_by.iter().any(|by| is_target(by))
     }
 
-    fn applies(&self, Asker { caller, attribution }: Asker<'_>) -> bool {
+    fn applies(&self, Requester { key_id, key_name, team, attribution }: Requester<'_>) -> bool {
         let MatchedNames { teams, keys, tags, end_users, .. } = &self.matched;
         let has = |list: &[String], name: &str| list.iter().any(|known| known == name);
-        let is_team = || caller.team().is_some_and(|team| has(teams, team));
-        let is_key = || has(keys, caller.key_name()) || has(keys, caller.key_id());
+        let is_team = || team.is_some_and(|team| has(teams, team));
+        let is_key = || has(keys, key_name) || has(keys, key_id);
         let is_tag = |tag: &str| tags.iter().any(|pattern| matches(pattern, tag));
         let is_tagged = || attribution.is_some_and(|names| names.tags.iter().any(|tag| is_tag(tag)));
         let is_user = || end_user(attribution).is_some_and(|user| has(end_users, user));
@@ -173,31 +212,49 @@ impl Rule {
         is_one(models, target.model) && is_one(providers, target.provider)
     }
 
-    fn counter(&self, limiter: &Limiter, asker: Asker<'_>, target: Option<ServingTarget<'_>>) -> Counter {
-        self.counter_of(limiter, self.split_of(asker, target))
+    /// The counters of a request. It has several if it has several tags of a name that the rule is split by.
+    fn counters(
+        &self,
+        limiter: &Limiter,
+        asker: Asker<'_>,
+        target: Option<ServingTarget<'_>>,
+    ) -> impl Iterator<Item = Counter> {
+        self.splits_of(asker.into(), target).into_iter().map(|split| self.counter_of(limiter, split))
     }
 
-    fn split_of(
+    /// The values of `split_by`: each combination of them, because a request counts for each value.
+    fn splits_of(
         &self,
-        Asker { caller, attribution }: Asker<'_>,
+        Requester { key_id, team, attribution, .. }: Requester<'_>,
         target: Option<ServingTarget<'_>>,
-    ) -> Vec<(String, Option<String>)> {
-        let value = |by: &String| {
+    ) -> Vec<Split> {
+        let mut splits = vec![Split::new()];
+        for by in &self.settings.split_by {
             let value = match by.as_str() {
-                "team" => caller.team().map(AsRef::as_ref),
-                "key" => Some(&**caller.key_id()),
+                "team" => team,
+                "key" => Some(key_id),
                 "end_user" => end_user(attribution),
                 "model" => target.map(|target| target.model),
                 "provider" => target.map(|target| target.provider),
-                tag => tag_value(attribution, tag.strip_prefix("tag:").unwrap_or(tag)),
+                tag => {
+                    let values = tag_values(attribution, tag.strip_prefix("tag:").unwrap_or(tag));
+                    if let Some((last, others)) = values.split_last() {
+                        let with = |value: &&str| push(splits.clone(), by, Some(*value));
+                        let mut all: Vec<Split> = others.iter().flat_map(with).collect();
+                        all.extend(push(splits, by, Some(*last)));
+                        splits = all;
+                        continue;
+                    }
+                    None
+                }
             };
-            (by.clone(), value.map(str::to_owned))
-        };
-        self.settings.split_by.iter().map(value).collect()
+            splits = push(splits, by, value);
+        }
+        splits
     }
 
     /// The values of `split_by` of the counters that this process knows.
-    fn known_splits(&self, known: &[CounterId]) -> Vec<Vec<(String, Option<String>)>> {
+    fn known_splits(&self, known: &[CounterId]) -> Vec<Split> {
         let mut splits: Vec<_> = known
             .iter()
             .filter(|id| id.rule == self.settings.name && id.matched == self.matched)
@@ -211,8 +268,12 @@ impl Rule {
         splits
     }
 
-    fn counter_of(&self, limiter: &Limiter, split: Vec<(String, Option<String>)>) -> Counter {
-        let id = CounterId { rule: self.settings.name.clone(), matched: self.matched.clone(), split };
+    fn id_of(&self, split: Split) -> CounterId {
+        CounterId { rule: self.settings.name.clone(), matched: self.matched.clone(), split }
+    }
+
+    fn counter_of(&self, limiter: &Limiter, split: Split) -> Counter {
+        let id = self.id_of(split);
         let subject: Arc<Subject> = limiter.subject(SubjectKind::Rule, &id.to_text(), self.settings.limits);
         Counter { place: self.place, settings: Arc::clone(&self.settings), split: id.split, subject }
     }
@@ -222,7 +283,14 @@ fn end_user(attribution: Option<&Attribution>) -> Option<&str> {
     attribution?.name(Dimension::EndUser)
 }
 
-/// The value of the tag `NAME:value`.
-fn tag_value<'a>(attribution: Option<&'a Attribution>, name: &str) -> Option<&'a str> {
-    attribution?.tags.iter().find_map(|tag| tag.strip_prefix(name)?.strip_prefix(':'))
+/// The values of the tags `NAME:value`. A request has few tags.
+fn tag_values<'a>(attribution: Option<&'a Attribution>, name: &str) -> Vec<&'a str> {
+    let tags = attribution.into_iter().flat_map(|attribution| attribution.tags.iter());
+    tags.filter_map(|tag| tag.strip_prefix(name)?.strip_prefix(':')).collect()
+}
+
+/// Adds a value to each of these splits.
+fn push(mut splits: Vec<Split>, by: &str, value: Option<&str>) -> Vec<Split> {
+    splits.iter_mut().for_each(|split| split.push((by.to_owned(), value.map(str::to_owned))));
+    splits
 }

@@ -113,10 +113,7 @@ impl GuardedRequest {
         limiter: &Limiter,
         metrics: &Metrics,
     ) -> Result<Vec<Cow<'static, str>>, Error> {
-        let ConversationCalls { newest, most_equal } = &self.calls;
-        let request =
-            SessionRequest { id: &self.id, newest_calls: newest, equal_calls: *most_equal, stop: self.stop };
-        let used = limiter.enter_session(&request).await.map_err(|limit| {
+        let used = limiter.enter_session(&self.request()).await.map_err(|limit| {
             metrics.session_limit(setting(limit), "stop");
             metrics.occurrences.tell(|| Occurrence::SessionStopped(Arc::clone(&self.id.name)));
             self.error(limit)
@@ -126,6 +123,20 @@ impl GuardedRequest {
             Cow::Borrowed(warning(limit))
         });
         Ok(warnings.collect())
+    }
+
+    /// As [`GuardedRequest::admit`], but counts nothing.
+    ///
+    /// # Errors
+    /// `session_limit_reached`.
+    pub(crate) async fn look(&self, limiter: &Limiter) -> Result<Vec<Cow<'static, str>>, Error> {
+        let used = limiter.look_at_session(&self.request()).await.map_err(|limit| self.error(limit))?;
+        Ok(self.warn.exceeded_by(used).map(|limit| Cow::Borrowed(warning(limit))).collect())
+    }
+
+    fn request(&self) -> SessionRequest<'_> {
+        let ConversationCalls { newest, most_equal } = &self.calls;
+        SessionRequest { id: &self.id, newest_calls: newest, equal_calls: *most_equal, stop: self.stop }
     }
 
     /// Charges the session when the request is over.

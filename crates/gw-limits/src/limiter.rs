@@ -283,6 +283,19 @@ impl Limiter {
         self.0.sessions.admit(request, self.0.in_process.clock.monotonic_micros())
     }
 
+    /// As [`Limiter::enter_session`], but counts nothing.
+    ///
+    /// # Errors
+    /// The limit that the request would go beyond.
+    pub async fn look_at_session(&self, request: &SessionRequest<'_>) -> Result<SessionUse, SessionLimit> {
+        if let Some(redis) = &self.0.redis
+            && let Some(decision) = Box::pin(redis.look_at_session(request)).await
+        {
+            return decision;
+        }
+        self.0.sessions.look(request, self.0.in_process.clock.monotonic_micros())
+    }
+
     /// Adds the cost of a request that is over to its session. The call never waits: a background task sends the cost to Redis.
     pub fn charge_session(&self, id: &SessionId, cost_femtos: i128) {
         if cost_femtos <= 0 {

@@ -143,6 +143,14 @@ impl RedisLimiter {
         self.replica.enter_session(request, &self.session_costs, &self.local_sessions).await
     }
 
+    /// As [`RedisLimiter::enter_session`], but counts nothing.
+    pub(crate) async fn look_at_session(
+        &self,
+        request: &SessionRequest<'_>,
+    ) -> Option<Result<SessionUse, SessionLimit>> {
+        self.replica.look_at_session(request, &self.session_costs).await
+    }
+
     /// Adds the cost of a request to its session. False if too many sessions wait for Redis.
     pub(crate) fn charge_session(&self, id: &SessionId, cost_femtos: i128) -> bool {
         self.session_costs.add(id, cost_femtos)

@@ -168,20 +168,39 @@ impl WindowUnit {
     }
 }
 
+/// The digits of a window's number.
+const MAX_DIGITS: usize = 4;
+
 impl RollingWindow {
     /// The seconds of the shortest and of the longest window.
     const BOUNDS: (i64, i64) = (10, 366 * DAY);
 
-    /// The window of a name such as `30d` or `90s`. The number has at most four digits.
+    /// The window of a name such as `30d` or `90s`. A number of more than four digits becomes a window of the largest unit that divides
+    /// it: `86400s` is `1d`.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         let (count, unit) = name.split_at_checked(name.len().checked_sub(1)?)?;
         let unit =
             WindowUnit::ALL.into_iter().zip(["s", "m", "h", "d"]).find(|(_, letter)| *letter == unit)?.0;
+        if count.len() > MAX_DIGITS {
+            return Self::of_seconds(count.parse::<u32>().ok()?, count, unit);
+        }
         let window = Self { count: count.parse().ok()?, unit };
         let (least, most) = Self::BOUNDS;
         // Not `030d` and not `+30d`: a period has one name.
         Some(window).filter(|window| (least..=most).contains(&window.seconds()) && window.name() == name)
+    }
+
+    /// The window of a large number of a unit, which is written as `digits`.
+    fn of_seconds(number: u32, digits: &str, unit: WindowUnit) -> Option<Self> {
+        let seconds = i64::from(number) * unit.seconds();
+        let larger = [WindowUnit::Days, WindowUnit::Hours, WindowUnit::Minutes].into_iter();
+        let unit = larger.into_iter().find(|larger| seconds % larger.seconds() == 0)?;
+        let window = Self { count: u16::try_from(seconds / unit.seconds()).ok()?, unit };
+        let is_plain = number.to_string() == digits;
+        let (least, most) = Self::BOUNDS;
+        let is_in_bounds = (least..=most).contains(&seconds) && !window.name().is_empty();
+        (is_plain && is_in_bounds).then_some(window)
     }
 
     /// The name, such as `30d`.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use gw_command::CommandError;
 use gw_config::setup::Setup;
 use gw_config::{StoreSettings, paths};
-use gw_engine::Limiter;
+use gw_engine::{Engine, Limiter};
 use gw_limits::{DeliveryFigures, HoldingFigures, MAX_CHARGE_AGE, SubjectKind};
 use gw_store::Store;
 use gw_store::journal::{Journal, Replayed, is_in_use, quarantined_segments, replay};
@@ -82,7 +82,12 @@ pub async fn open(
 ///
 /// # Errors
 /// Exit code 1 when there is no data directory.
-pub async fn charge(setup: &Setup, limiter: &Limiter, left: &Replayed) -> Result<bool, CommandError> {
+pub async fn charge(
+    setup: &Setup,
+    engine: &Engine,
+    limiter: &Limiter,
+    left: &Replayed,
+) -> Result<bool, CommandError> {
     let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
     let path = data.join("journal").join("generation");
     let generations = limiter.generations();
@@ -99,8 +104,10 @@ pub async fn charge(setup: &Setup, limiter: &Limiter, left: &Replayed) -> Result
         for entry in &left.entries {
             // The key may be an identity that has not come back yet, or may have moved to another team since.
             let team = entry.team.as_deref().map(|team| (SubjectKind::Team, team));
+            let counters = engine.counters_of(entry);
+            let rules = counters.iter().map(|counter| (SubjectKind::Rule, counter.as_str()));
             let subjects: Vec<_> =
-                [(SubjectKind::Key, entry.key_id.as_str())].into_iter().chain(team).collect();
+                [(SubjectKind::Key, entry.key_id.as_str())].into_iter().chain(team).chain(rules).collect();
             limiter.charge(&entry.request_id, &subjects, entry.cost, entry.at.div_euclid(1000));
         }
     } else if !left.entries.is_empty() {

@@ -222,7 +222,7 @@ async fn build_engine_parts(
             .map_err(|error| CommandError::Runtime(format!("the CPU pool: {error}")))?,
     };
     let engine = engine(setup, deployed, stored, registry)?;
-    let may_remove_journal = ledger::charge(setup, &limiter, &left).await?;
+    let may_remove_journal = ledger::charge(setup, &engine, &limiter, &left).await?;
     limiter.drain(SETTLE_TIMEOUT).await;
     if may_remove_journal && limiter.delivery_figures().waiting == 0 {
         left.remove_segments();

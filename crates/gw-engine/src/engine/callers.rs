@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use gw_identity::Identity;
+use gw_store::ledger::Entry;
 use gw_wire::attribution::Attribution;
 
 use super::Engine;
@@ -51,6 +52,12 @@ impl Engine {
             }
         };
         rules.states(limiter, need, of_targets).await
+    }
+
+    /// The ids of the counters of rules that a request of the ledger counted in.
+    #[must_use]
+    pub fn counters_of(&self, entry: &Entry) -> Vec<String> {
+        self.snapshot().rules.counters_of(entry)
     }
 
     /// All rules with the counters that this process knows.

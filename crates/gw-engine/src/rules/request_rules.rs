@@ -73,7 +73,8 @@ impl RequestRules {
     /// The rules that belong to a target, without those of the whole request. None: no rule does.
     pub(crate) fn at(&self, limiter: &Limiter, asker: Asker<'_>, target: ServingTarget<'_>) -> Option<Self> {
         let applying = self.targets.iter().filter(|rule| rule.applies_to(target));
-        let counters: Vec<_> = applying.map(|rule| rule.counter(limiter, asker, Some(target))).collect();
+        let counters: Vec<_> =
+            applying.flat_map(|rule| rule.counters(limiter, asker, Some(target))).collect();
         (!counters.is_empty()).then(|| Self::new(&[], counters, Vec::new()))
     }
 

@@ -17,12 +17,14 @@
 -- ARGV[11]  the most tool calls that are remembered
 -- ARGV[12]  the tool calls of the newest turn: the digits of an occurrence and of a call, one after the other
 -- ARGV[13]  the most sessions of a key; the least recently used ones are forgotten
+-- ARGV[14]  '' if the request is a dry run: nothing changes then
 --
 -- The fields of the answer: the limit that refuses ('calls', 'cost', 'age' or 'repeats') or '', calls, nano-USD, the age in
 -- microseconds, equal tool calls.
 
 local WIDTH = 16
 local state, kept = KEYS[1], tonumber(ARGV[11]) * WIDTH
+local counts = ARGV[14] ~= ''
 
 local fields = redis.call('HMGET', state, 'calls', 'cost', 'first', 'recent', 'seen')
 local calls, cost, first = tonumber(fields[1]) or 0, tonumber(fields[2]) or 0, tonumber(fields[3]) or now
@@ -55,7 +57,7 @@ if newest ~= '' then
       repeats = math.max(repeats, counts[call])
     end
   end
-  redis.call('HSET', state, 'recent', recent, 'seen', seen)
+  if counts then redis.call('HSET', state, 'recent', recent, 'seen', seen) end
 end
 
 calls, cost = calls + 1, cost + tonumber(ARGV[9])
@@ -76,6 +78,8 @@ elseif is_beyond(ARGV[7], repeats - 1) then
   refused = 'repeats'
 end
 if refused ~= '' then calls = calls - 1 end
+local answer = { exact(now), '0', '', '', refused, exact(calls), exact(cost), exact(age), exact(repeats) }
+if not counts then return answer end
 redis.call('HSET', state, 'calls', exact(calls), 'cost', exact(cost), 'first', exact(first))
 redis.call('PEXPIRE', state, ARGV[10])
 
@@ -89,4 +93,4 @@ if surplus > 0 then
     redis.call('ZREM', index, oldest)
   end
 end
-return { exact(now), '0', '', '', refused, exact(calls), exact(cost), exact(age), exact(repeats) }
+return answer

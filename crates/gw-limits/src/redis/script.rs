@@ -6,6 +6,7 @@ use redis::{Cmd, ErrorKind, FromRedisValue, ServerErrorKind};
 
 use super::answer::Answer;
 use super::script_call::ScriptCall;
+use crate::part::PART;
 
 /// A script and the hash under which Redis stores it.
 #[derive(Debug)]
@@ -42,7 +43,8 @@ macro_rules! script {
     };
 }
 
-/// The lengths of the periods that end, as a table of Lua, and the number of steps of a rolling period.
+/// The lengths of the periods that end, as a table of Lua, the number of steps of a rolling period, and the character before the number of
+/// a further reservation.
 fn periods() -> String {
     let row = |period: Period| {
         let length = match period.length() {
@@ -53,7 +55,7 @@ fn periods() -> String {
         Some(format!("  {} = {{ {length} }},\n", period.as_str()))
     };
     let rows: String = Period::ALL.into_iter().filter_map(row).collect();
-    format!("local PERIODS = {{\n{rows}}}\nlocal ROLLING_STEPS = {ROLLING_STEPS}\n")
+    format!("local PERIODS = {{\n{rows}}}\nlocal ROLLING_STEPS = {ROLLING_STEPS}\nlocal PART = '{PART}'\n")
 }
 
 impl Default for Scripts {

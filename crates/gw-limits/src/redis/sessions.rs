@@ -45,6 +45,10 @@ impl UndeliveredCosts {
         self.nano.lock().remove(id).unwrap_or_default()
     }
 
+    fn of(&self, id: &SessionId) -> u64 {
+        self.nano.lock().get(id).copied().unwrap_or_default()
+    }
+
     fn take_one(&self) -> Option<(SessionId, u64)> {
         let mut waiting = self.nano.lock();
         let id = waiting.keys().next()?.clone();
@@ -61,9 +65,7 @@ impl Replica {
         local: &SessionTable,
     ) -> Option<Result<SessionUse, SessionLimit>> {
         let undelivered = costs.take(request.id);
-        let key_id = &request.id.key_id;
-        let index = format!("{}sessions:{}:{key_id}", self.settings.prefix, key_id.len());
-        let call = enter_call(self.session_call(request.id).key(index), request, undelivered);
+        let call = self.enter_call(request, undelivered, true);
         match self.ask(&self.scripts.enter_session, &call).await {
             Ok(answer) => parse(&answer),
             Err(_) => {
@@ -71,6 +73,24 @@ impl Replica {
                 None
             }
         }
+    }
+
+    /// As [`Replica::enter_session`], but counts nothing.
+    pub(crate) async fn look_at_session(
+        &self,
+        request: &SessionRequest<'_>,
+        costs: &UndeliveredCosts,
+    ) -> Option<Result<SessionUse, SessionLimit>> {
+        let call = self.enter_call(request, costs.of(request.id), false);
+        let answer = self.ask(&self.scripts.enter_session, &call).await;
+        answer.ok().and_then(|answer| parse(&answer))
+    }
+
+    fn enter_call(&self, request: &SessionRequest<'_>, undelivered: u64, counts: bool) -> ScriptCall {
+        let key_id = &request.id.key_id;
+        let index = format!("{}sessions:{}:{key_id}", self.settings.prefix, key_id.len());
+        let call = enter_call(self.session_call(request.id).key(index), request, undelivered);
+        call.arg(if counts { "1" } else { "" })
     }
 
     fn session_call(&self, id: &SessionId) -> ScriptCall {

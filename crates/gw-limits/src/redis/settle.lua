@@ -27,32 +27,49 @@ local function is_evicted(epoch, current_epoch)
   return epoch ~= current_epoch and string.sub(epoch or '', 1, #generation + 1) == generation .. '/'
 end
 
--- The member of the set of leases that belongs to this request, if there is one.
-local function find_lease(subject)
-  if ARGV[5] ~= '' then return whole(tonumber(ARGV[5])) .. ':' .. request end
+-- Whether a reservation of this id belongs to the request. In a replayed journal, the ids of further reservations are not known.
+local function is_own(id)
+  return id == request or string.sub(id, 1, #request + 1) == request .. PART
+end
+
+-- Ends the leases and the marks of a request of a replayed journal. Returns their numbers and the reserved amount.
+local function end_replayed(subject)
+  local count, marks, nano = 0, 0, 0
   for _, member in ipairs(redis.call('ZRANGE', subject.leases, 0, -1)) do
-    if string.gsub(member, '^%d+:', '') == request then return member end
+    if is_own((string.gsub(member, '^%d+:', ''))) and redis.call('ZREM', subject.leases, member) == 1 then
+      count, nano = count + 1, nano + amount(member)
+    end
   end
+  for _, member in ipairs(redis.call('ZRANGE', subject.marks, 0, -1)) do
+    if is_own(member) then marks = marks + redis.call('ZREM', subject.marks, member) end
+  end
+  return count, marks, nano
 end
 
 for i, subject in ipairs(all) do
   local money = budget_state(subject)
   -- The caller does not know the limits of a replayed request. While the spending is unknown, the cost becomes a mark.
   if ARGV[5] == '' then subject.budget = subject.budget or 0 end
-  local member = find_lease(subject)
   local counts, is_listed = false, false
-  if member and redis.call('ZREM', subject.leases, member) == 1 then
+  local leases, marks, nano = 0, 0, tonumber(ARGV[5])
+  if ARGV[5] == '' then
+    leases, marks, nano = end_replayed(subject)
+  else
+    leases = redis.call('ZREM', subject.leases, whole(nano) .. ':' .. request)
+    marks = leases == 0 and redis.call('ZREM', subject.marks, request) or 0
+  end
+  if leases > 0 then
     counts, is_listed = true, true
-    note_gone(subject, money, 1)
-    put(subject.state, 'open', money.open - 1, 'reserved', whole(money.reserved - amount(member)))
+    note_gone(subject, money, leases + marks)
+    put(subject.state, 'open', money.open - leases, 'reserved', whole(money.reserved - nano))
     local tokens = subject.tpm and used_tokens and redis.call('HGET', subject.state, 'tokens')
     if tokens then
       local more = used_tokens - reserved_tokens
       put(subject.state, 'tokens', exact(settle_tat(tonumber(tokens) or 0, more, subject.tpm)))
     end
-  elseif redis.call('ZREM', subject.marks, request) == 1 then
+  elseif marks > 0 then
     counts, is_listed = true, true
-    note_gone(subject, money, 1)
+    note_gone(subject, money, marks)
   elseif cost > 0 and ARGV[5] ~= '' and is_evicted(epochs[i], money.epoch) then
     counts = add_mark(subject, 'settled:' .. request)
   end

@@ -8,7 +8,7 @@ use super::ToolCall;
 pub(crate) const MAX_RECENT_CALLS: usize = 256;
 
 /// The last tool calls, the oldest first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct RecentCalls {
     /// The occurrences that were counted, so that a request that is sent again does not count twice.
     occurrences: VecDeque<u64>,

@@ -26,7 +26,7 @@ struct SessionsByKey {
     count: usize,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Session {
     calls: u64,
     cost_femtos: i128,
@@ -41,24 +41,18 @@ impl SessionTable {
     /// # Errors
     /// The first limit that it goes beyond.
     pub(crate) fn admit(&self, request: &SessionRequest<'_>, now: f64) -> Result<SessionUse, SessionLimit> {
-        let mut sessions = self.0.lock();
-        let session = sessions.session(request.id, now);
-        if session.calls == 0 || is_expired(session, now) {
-            *session = Session { first_seen: now, ..Session::default() };
-        }
-        session.last_used = now;
-        let repeats = session.recent_calls.add(request.newest_calls).max(request.equal_calls);
-        let used = SessionUse {
-            calls: session.calls.saturating_add(1),
-            cost_femtos: session.cost_femtos,
-            age: micros(now - session.first_seen),
-            repeats,
-        };
-        if let Some(limit) = request.stop.exceeded_by(used).next() {
-            return Err(limit);
-        }
-        session.calls = used.calls;
-        Ok(used)
+        self.0.lock().session(request.id, now).admit(request, now)
+    }
+
+    /// As [`SessionTable::admit`], but counts nothing.
+    ///
+    /// # Errors
+    /// The first limit that the request would go beyond.
+    pub(crate) fn look(&self, request: &SessionRequest<'_>, now: f64) -> Result<SessionUse, SessionLimit> {
+        let sessions = self.0.lock();
+        let SessionId { key_id, name } = request.id;
+        let session = sessions.keys.get(key_id).and_then(|own| own.get(name)).cloned();
+        session.unwrap_or_default().admit(request, now)
     }
 
     /// Adds the cost of a request that is over.
@@ -72,6 +66,28 @@ impl SessionTable {
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.0.lock().count
+    }
+}
+
+impl Session {
+    /// Counts a request, unless it goes beyond a limit.
+    fn admit(&mut self, request: &SessionRequest<'_>, now: f64) -> Result<SessionUse, SessionLimit> {
+        if self.calls == 0 || is_expired(self, now) {
+            *self = Self { first_seen: now, ..Self::default() };
+        }
+        self.last_used = now;
+        let repeats = self.recent_calls.add(request.newest_calls).max(request.equal_calls);
+        let used = SessionUse {
+            calls: self.calls.saturating_add(1),
+            cost_femtos: self.cost_femtos,
+            age: micros(now - self.first_seen),
+            repeats,
+        };
+        if let Some(limit) = request.stop.exceeded_by(used).next() {
+            return Err(limit);
+        }
+        self.calls = used.calls;
+        Ok(used)
     }
 }
 

@@ -137,3 +137,25 @@ fn the_stricter_limits_count() {
         SessionLimits { max_calls: Some(3), max_repeats: Some(9), max_cost_femtos: Some(1), max_age: None };
     assert_eq!(one.stricter(other), both);
 }
+
+#[test]
+fn a_look_says_what_a_request_would_get_and_counts_nothing() {
+    let table = SessionTable::default();
+    let stop = SessionLimits { max_calls: Some(2), max_repeats: Some(2), ..SessionLimits::default() };
+    let run = id("run");
+    let turn = |n: u64| [ToolCall { occurrence: n, call: 7 }];
+    for n in 0..2 {
+        for _ in 0..3 {
+            assert_eq!(table.look(&request(&run, &turn(n), stop), 0.0).map(|used| used.calls), Ok(n + 1));
+        }
+        assert_eq!(table.len(), usize::from(n > 0), "a look remembers no session");
+        assert_eq!(
+            table.admit(&request(&run, &turn(n), stop), 0.0).map(|used| used.repeats),
+            Ok(n as u32 + 1)
+        );
+    }
+    assert_eq!(table.look(&request(&run, &turn(2), stop), 0.0), Err(SessionLimit::Calls));
+    let repeats = SessionLimits { max_calls: None, ..stop };
+    assert_eq!(table.look(&request(&run, &turn(2), repeats), 0.0), Err(SessionLimit::Repeats));
+    assert_eq!(table.look(&request(&run, &turn(1), repeats), 0.0).map(|used| used.repeats), Ok(2));
+}

@@ -219,14 +219,13 @@ pub(super) async fn add_up<'l>(
 /// The kinds and names under which a line counts: its names, once for each kind, and once for each tag.
 fn keys_of_names(line: &Line) -> impl Iterator<Item = (&str, &str)> {
     let attribution = line.attribution.as_deref();
-    let names = attribution.into_iter().flat_map(|attribution| {
+    attribution.into_iter().flat_map(|attribution| {
         let has = |kind: &Dimension| attribution.names().any(|(other, _)| other == *kind);
         let kinds = Dimension::ALL.into_iter().filter(has).map(|kind| (kind.name(), ""));
         let all_tags = attribution.tags.iter().map(|_| (ALL_TAGS, ""));
         let names = attribution.names().map(|(kind, name)| (kind.name(), name));
         kinds.chain(all_tags).chain(names).collect::<Vec<_>>()
-    });
-    names
+    })
 }
 
 impl Store {

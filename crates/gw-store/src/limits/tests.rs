@@ -92,3 +92,22 @@ fn a_period_includes_its_first_moment() {
     let (start, end) = Period::Month.around(1_835_438_400);
     assert_eq!((end - start) / 86_400, 29);
 }
+
+#[test]
+fn a_window_of_more_than_four_digits_has_the_name_of_a_larger_unit() {
+    for (name, window) in [
+        ("86400s", "1d"),
+        ("90000s", "25h"),
+        ("10020s", "167m"),
+        ("43200m", "30d"),
+        ("31622400s", "366d"),
+        ("527040m", "366d"),
+    ] {
+        assert_eq!(Period::parse_any(name).map(Period::as_str), Some(window), "{name}");
+    }
+    for name in
+        ["86401s", "31622460s", "086400s", "+86400s", "99999h", "10000d", "4294967296s", "8641000001s"]
+    {
+        assert_eq!(Period::parse_any(name), None, "{name}");
+    }
+}

@@ -46,7 +46,13 @@ async fn replicas_share_calls_cost_time_and_tool_calls() {
     let [first, second, third] = [1, 2, 3].map(|n| [ToolCall { occurrence: n, call: u64::MAX }]);
     assert_eq!(one.enter_session(&request(&run, &first, stop)).await.map(|used| used.repeats), Ok(1));
     assert_eq!(other.enter_session(&request(&run, &first, stop)).await.map(|used| used.repeats), Ok(1));
+    // A look counts nothing.
+    for _ in 0..2 {
+        assert_eq!(one.look_at_session(&request(&run, &second, stop)).await.map(|used| used.repeats), Ok(2));
+        assert_eq!(one.look_at_session(&request(&run, &second, stop)).await.map(|used| used.calls), Ok(3));
+    }
     assert_eq!(other.enter_session(&request(&run, &second, stop)).await.map(|used| used.repeats), Ok(2));
+    assert_eq!(one.look_at_session(&request(&run, &third, stop)).await, Err(SessionLimit::Repeats));
     assert_eq!(one.enter_session(&request(&run, &third, stop)).await, Err(SessionLimit::Repeats));
 }
 

@@ -1,6 +1,7 @@
 //! Reports by name, and reports of the requests that have certain names.
 
 use gw_wire::attribution::Dimension;
+use gw_wire::calendar::unix_millis;
 
 use super::super::read::{SUMS, read_sums};
 use super::super::source::{COLUMNS, COUNTERS, hours, whole_days};
@@ -10,6 +11,9 @@ use crate::sql::Sql;
 
 /// A day in seconds, as SQL.
 const DAY: &str = "86400";
+const SECONDS_OF_DAY: i64 = 86_400;
+/// Reports of so many days read sums by hour.
+const MOST_DAYS_BY_HOUR: i64 = 2;
 /// Parts of a report by name: the listed names, the sums of all names, of all requests with a name, and of all requests.
 const LISTED: i64 = 0;
 const NAMED: i64 = 1;
@@ -90,10 +94,9 @@ impl Store {
 
     /// Writes `FROM … WHERE …` with rows that add up to the sums of all names of this kind.
     fn push_all_names<'q>(&self, sql: &mut Sql<'q>, filter: &'q Filter, dimension: Dimension) {
+        let days = named_days(filter);
         if self.has_sums_of_names()
-            && filter.names.is_empty()
-            && filter.session.is_none()
-            && let Some((first, end)) = whole_days(filter)
+            && let Some((first, end)) = days
         {
             sql.push(" FROM (SELECT ").push(COLUMNS).push(" FROM usage_name_days WHERE kind = ");
             sql.push_text(dimension.name());
@@ -104,7 +107,7 @@ impl Store {
                 push_with_names(sql, filter, dimension, bounds, false);
             }
             sql.push(") AS named WHERE 1 = 1");
-        } else if whole_days(filter).is_none() || !filter.names.is_empty() || filter.session.is_some() {
+        } else if days.is_none() {
             sql.push(" FROM (");
             push_with_names(sql, filter, dimension, hours(filter), self.is_postgres());
             sql.push(") AS named WHERE 1 = 1");
@@ -171,10 +174,9 @@ fn push_with_names<'q>(
 
 /// Writes `FROM … WHERE …` with a row for each name of this kind: the sums of whole days, and those of hours for the rest.
 fn push_names<'q>(sql: &mut Sql<'q>, filter: &'q Filter, dimension: Dimension, is_postgres: bool) {
-    let days = whole_days(filter).filter(|_| filter.names.is_empty() && filter.session.is_none());
     sql.push(" FROM (");
     let (since, until) = hours(filter);
-    let Some((first, end)) = days else {
+    let Some((first, end)) = named_days(filter) else {
         push_expanded(sql, filter, dimension, (since, until), is_postgres);
         sql.push(") AS named WHERE 1 = 1");
         return;
@@ -190,6 +192,15 @@ fn push_names<'q>(sql: &mut Sql<'q>, filter: &'q Filter, dimension: Dimension, i
         push_expanded(sql, filter, dimension, bounds, is_postgres);
     }
     sql.push(") AS named WHERE 1 = 1");
+}
+
+/// The whole days whose sums by name a report reads. None: it reads hours. The sums of days are in the order of the names, so for a few
+/// days it would read many others.
+fn named_days(filter: &Filter) -> Option<(i64, i64)> {
+    let (first, end) = whole_days(filter)?;
+    let tomorrow = unix_millis().div_euclid(1000 * SECONDS_OF_DAY).saturating_add(1) * SECONDS_OF_DAY;
+    let is_short = end.min(tomorrow).saturating_sub(first) <= MOST_DAYS_BY_HOUR * SECONDS_OF_DAY;
+    (filter.names.is_empty() && filter.session.is_none() && !is_short).then_some((first, end))
 }
 
 /// The hours before and after the whole days.
@@ -211,6 +222,9 @@ fn push_expanded<'q>(
     is_postgres: bool,
 ) {
     let begin = i64::try_from(dimension.name().len()).unwrap_or_default() + 1;
+    if dimension != Dimension::Tag && !is_postgres {
+        return push_single(sql, filter, dimension, bounds);
+    }
     sql.push("SELECT substr(one.value, CAST(")
         .push_int(begin + 1)
         .push(" AS INTEGER)) AS name, ")
@@ -224,6 +238,28 @@ fn push_expanded<'q>(
     });
     sql.push(" WHERE substr(one.value, 1, CAST(").push_int(begin).push(" AS INTEGER)) = ");
     sql.push_owned(super::text_of(dimension, ""));
+}
+
+/// As [`push_expanded`], for a kind of which a request has at most one name, in SQLite. A list without a backslash need not be parsed: the
+/// name ends at the next quotation mark.
+fn push_single<'q>(
+    sql: &mut Sql<'q>,
+    filter: &'q Filter,
+    dimension: Dimension,
+    bounds: (Option<i64>, Option<i64>),
+) {
+    // Without the limit SQLite would compute the name anew for each condition on it.
+    let begin = super::text_of(dimension, "");
+    let quoted = format!("\"{begin}");
+    let length = |text: &str| i64::try_from(text.len()).unwrap_or_default();
+    sql.push("SELECT * FROM (SELECT CASE WHEN instr(names, '\\') = 0 THEN substr(rest, 1, instr(rest, '\"') - 1) ELSE (SELECT substr(value, CAST(");
+    sql.push_int(length(&begin) + 1).push(" AS INTEGER)) FROM json_each(names) WHERE substr(value, 1, CAST(");
+    sql.push_int(length(&begin)).push(" AS INTEGER)) = ").push_owned(begin);
+    sql.push(") END AS name, ").push(COLUMNS);
+    sql.push(" FROM (SELECT substr(a.names, instr(a.names, ").push_owned(quoted.clone()).push(") + CAST(");
+    sql.push_int(length(&quoted)).push(" AS INTEGER)) AS rest, a.names, ").push(COLUMNS).push(" FROM (");
+    push_combinations(sql, filter, bounds, false);
+    sql.push(") AS a WHERE instr(a.names, ").push_owned(quoted).push(") > 0) AS found LIMIT -1 OFFSET 0)");
 }
 
 /// Writes `FROM … WHERE …` for a filter with one name and without a session: the sums of whole days, and those of hours for the rest.

@@ -14,6 +14,7 @@ const HOUR: i64 = 3_600_000;
 /// The attribution of a request: each third has none, and some have the same names in another combination.
 fn attribution(n: u64) -> Option<Arc<Attribution>> {
     let tags: &[&str] = match n % 4 {
+        0 | 1 if n.is_multiple_of(5) => &["a", "x\"branch:none"],
         0 => &["a"],
         1 => &["a", "project:x\"y"],
         2 => &["end_user:ann"],
@@ -23,7 +24,8 @@ fn attribution(n: u64) -> Option<Arc<Attribution>> {
         end_user: (n % 5 < 3).then(|| format!("user-{}", n % 7).into()),
         tags: tags.iter().map(|tag| (*tag).into()).collect(),
         repository: n.is_multiple_of(2).then(|| "acme/shop".into()),
-        branch: n.is_multiple_of(2).then(|| format!("b{}", n % 3).into()),
+        // A name with quotation marks, and one that looks like another kind.
+        branch: n.is_multiple_of(2).then(|| ["b0", "b\\\"1", "\",\"end_user:eve"][(n % 3) as usize].into()),
         pull_request: n.is_multiple_of(8).then(|| "12".into()),
     };
     (!n.is_multiple_of(3) && !attribution.is_empty()).then(|| Arc::new(attribution))

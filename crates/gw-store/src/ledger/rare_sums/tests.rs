@@ -33,7 +33,7 @@ fn entry(n: u64) -> Entry {
         status: "ok".to_owned(),
         session: n.is_multiple_of(4).then(|| "s".to_owned()),
         prompt_cache: n.is_multiple_of(2).then(|| Arc::new(used)),
-        provider_cost: (n % 3 > 0 && !n.is_multiple_of(7)).then(|| i128::from(n) * 1_234_567),
+        provider_cost: (!n.is_multiple_of(3) && !n.is_multiple_of(7)).then(|| i128::from(n) * 1_234_567),
         attribution: (!attribution.is_empty()).then(|| Arc::new(attribution)),
         ..Entry::default()
     }

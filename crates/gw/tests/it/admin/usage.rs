@@ -192,7 +192,7 @@ async fn amounts_are_written_to_the_last_digit_in_json_and_csv() {
     assert!(
         answer
             .text()
-            .contains("\"cost_usd\":0.000000009000021,\"saved_usd\":0.000000009,\"unpriced_requests\":0}"),
+            .contains("\"cost_usd\":0.000000009000021,\"provider_cost_usd\":null,\"saved_usd\":0.000000009,\"unpriced_requests\":0}"),
         "{}",
         answer.text()
     );

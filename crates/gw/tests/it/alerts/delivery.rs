@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use gw_testkit::postgres::Postgres;
-use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, eventually};
+use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, Redis, eventually};
 
 use super::{CHAT, alert, ask, by_id, heard, limited, receiver, verified};
 use crate::harness::{ADMIN, BINARY};
@@ -101,4 +101,50 @@ async fn two_replicas_tell_once() {
     heard(&receiver, 2).await;
     delivered(&gateways[1]).await;
     assert_eq!((by_id(&receiver).len(), receiver.hits()), (2, 2));
+}
+
+/// Over Redis the replicas share the counters, so both see the same threshold at one time.
+#[tokio::test]
+async fn two_replicas_on_redis_tell_once_for_each_threshold_of_a_key_and_a_rule() {
+    let (postgres, redis) = (Postgres::start(), Redis::start().await);
+    let (receiver, upstream) = (receiver().await, FakeUpstream::start().await);
+    let (url, shared) = (postgres.database(), redis.url());
+    let alerts = alert("ops", "\"budget:0.5\", \"budget:1\"", &receiver);
+    let rule = "[[budgets]]\nname = \"plain\"\nmatch = { model = \"acme/plain\" }\nbudget_usd = 0.00008\n";
+    let stores = format!("[store]\nurl = \"{url}\"\n[redis]\nurl = \"{shared}\"\ntimeout_ms = 5000\n");
+    let config = limited("0.00008", &format!("{alerts}{rule}{stores}"))
+        .config(&upstream.base_url(), &upstream.base_url());
+    let (one, two) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let gateways = [start(&config, one.path()).await, start(&config, two.path()).await];
+    let mut asking = tokio::task::JoinSet::new();
+    for number in 0..8 {
+        let client = gateways[number % 2].client().with_key("sk-by");
+        asking.spawn(async move { client.post_json(CHAT, &ask()).await.status });
+    }
+    let served = asking.join_all().await.iter().filter(|status| **status == 200).count();
+    assert!((1..=4).contains(&served), "{served}");
+    for gateway in gateways.iter().cycle().take(8) {
+        gateway.client().with_key("sk-by").post_json(CHAT, &ask()).await;
+    }
+    assert_eq!(upstream.hits(), 4, "four requests fit");
+    let heard = heard(&receiver, 4).await;
+    let mut told: Vec<_> = heard
+        .iter()
+        .map(|message| {
+            let body = verified(message);
+            let data = &body["data"];
+            (data["kind"].to_string(), data["name"].to_string(), data["threshold"].to_string())
+        })
+        .collect();
+    told.sort();
+    let of = |kind: &str, name: &str, threshold: &str| {
+        (format!("\"{kind}\""), format!("\"{name}\""), threshold.to_owned())
+    };
+    let key = ["0.5", "1"].map(|threshold| of("key", "limited-by", threshold));
+    let rule = ["0.5", "1"].map(|threshold| of("rule", "plain", threshold));
+    assert_eq!(told, [key, rule].concat());
+    for gateway in &gateways {
+        delivered(gateway).await;
+    }
+    assert_eq!((by_id(&receiver).len(), receiver.hits()), (4, 4));
 }

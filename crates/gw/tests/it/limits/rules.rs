@@ -183,6 +183,74 @@ async fn a_split_rule_has_a_counter_for_each_value_and_shows_its_state() {
 }
 
 #[tokio::test]
+async fn a_request_with_two_tags_of_a_name_counts_for_each_value() {
+    let rules = "[[budgets]]\nname = \"projects\"\nsplit_by = [\"tag:project\", \"tag:stage\"]\nbudget_usd = 0.00003\n";
+    let data = tempfile::tempdir().expect("a directory");
+    let upstream = FakeUpstream::start().await;
+    let keys = "[[keys]]\nname = \"trusted\"\nkey = \"sk-trusted\"\ntrust_attribution = true\n";
+    let setup = Setup { extra: format!("{keys}{rules}"), ..Setup::default() };
+    let config = setup.config(&upstream.base_url(), &upstream.base_url());
+    let start = || {
+        let launch = Launch::new(BINARY).file("gateway.toml", &config);
+        launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy()).start()
+    };
+    let gateway = start().await;
+    let of = |gateway: &Gateway, tags: &str| {
+        gateway.client().with_key("sk-trusted").with_header("x-gateway-tags", tags)
+    };
+    let both = "project:one,project:two,stage:test";
+    of(&gateway, both).post_json(CHAT, &ask()).await.ok();
+    let check = async |gateway: &Gateway, what: &str| {
+        for tags in
+            ["project:one,stage:test", "stage:test,project:two", "project:three,stage:test,project:two"]
+        {
+            let refused = of(gateway, tags).post_json(CHAT, &ask()).await;
+            assert_refused(what, &refused, "insufficient_quota", "projects");
+        }
+        let mine = of(gateway, both).get("/v1/me").await.ok().json();
+        let splits: Vec<_> = mine["rules"]
+            .as_array()
+            .expect("rules")
+            .iter()
+            .map(|rule| (rule["split"]["tag:project"].clone(), rule["spent_usd"].clone()))
+            .collect();
+        assert_eq!(splits, [(json!("one"), json!(0.00002)), (json!("two"), json!(0.00002))], "{what}");
+    };
+    check(&gateway, "at once").await;
+    let _ = gateway.stop();
+    let gateway = start().await;
+    check(&gateway, "after a restart").await;
+    // Another value of the other name has a counter of its own.
+    of(&gateway, "project:one,stage:live").post_json(CHAT, &ask()).await.ok();
+    of(&gateway, "project:four").post_json(CHAT, &ask()).await.ok();
+}
+
+#[tokio::test]
+async fn explain_believes_the_headers_that_the_key_in_question_would_be_believed() {
+    let rules = "[[budgets]]\nname = \"users\"\nsplit_by = [\"end_user\", \"tag:project\"]\nbudget_usd = 1\n";
+    let world = world(rules).await;
+    let admin = world.gateway.client().with_key(ADMIN);
+    let admin = admin.with_header("x-gateway-user", "ann").with_header("x-gateway-tags", "project:shop");
+    let keys = world.gateway.client().with_key(ADMIN).get("/admin/v1/keys").await.ok().json();
+    let id = |name: &str| {
+        let all = keys["data"].as_array().expect("keys");
+        let key = all.iter().find(|key| key["name"] == name).expect("the key");
+        key["id"].as_str().expect("an id").to_owned()
+    };
+    let nobody = json!({"end_user": null, "tag:project": null});
+    let ann = json!({"end_user": "ann", "tag:project": "shop"});
+    for (query, split) in [
+        (String::new(), &nobody),
+        (format!("?key={}", id("other")), &nobody),
+        (format!("?key={}", id("trusted")), &ann),
+    ] {
+        let explained =
+            admin.post_json(&format!("/admin/v1/routing/explain{query}"), &ask()).await.ok().json();
+        assert_eq!(&explained["rules"][0]["split"], split, "{query}: {explained}");
+    }
+}
+
+#[tokio::test]
 async fn a_restart_learns_what_a_rule_has_spent_from_the_ledger() {
     let rules = "[[budgets]]\nname = \"users\"\nmatch = { key = \"trusted\", tag = \"app:*\" }\n\
         split_by = [\"end_user\"]\nbudget_usd = 0.00005\n";

@@ -74,6 +74,35 @@ async fn calls_stop_at_the_limit_and_cost_nothing() {
 }
 
 #[tokio::test]
+async fn a_dry_run_says_that_a_guard_would_stop_it_and_counts_in_no_session() {
+    let redis = Redis::start().await;
+    let shared = format!("[redis]\nurl = \"{}\"\ntimeout_ms = 5000\n", redis.url());
+    for place in ["", &*shared] {
+        let warns = "[[guards]]\nmax_calls = 1\naction = \"warn\"\n";
+        let world = guarded(&format!("max_calls = 2\n{warns}{place}")).await;
+        let run = client(&world, "run-1");
+        let dry = run.with_header("x-gateway-dry-run", "true");
+        let foreseen = async || dry.post_json(CHAT, &chat("acme/plain")).await.ok().json();
+        for expected in [json!([]), json!(["session_limit:max_calls"])] {
+            for _ in 0..3 {
+                let report = foreseen().await;
+                assert_eq!((&report["would"], &report["warnings"]), (&json!("serve"), &expected), "{report}");
+            }
+            run.post_json(CHAT, &chat("acme/plain")).await.ok();
+        }
+        let report = foreseen().await;
+        let refused = run.post_json(CHAT, &chat("acme/plain")).await;
+        assert_stopped(&refused, "run-1", "max_calls");
+        let error = json!({ "status": 429, "code": "session_limit_reached", "message": refused.message() });
+        assert_eq!((&report["would"], &report["error"]), (&json!("refuse"), &error), "{report}");
+        assert_eq!(world.upstream.hits(), 2);
+        let metrics = world.gateway.client().with_key(ADMIN).get("/metrics").await.text();
+        let line = "gateway_session_limits_total{limit=\"max_calls\",action=\"stop\"} 1";
+        assert!(metrics.contains(line), "{metrics}");
+    }
+}
+
+#[tokio::test]
 async fn other_sessions_other_keys_and_requests_without_a_session_are_untouched() {
     let world = guarded("max_calls = 1\nmatch = { keys = [\"by\"], aliases = [\"smart\"] }").await;
     let run = client(&world, "run-1");

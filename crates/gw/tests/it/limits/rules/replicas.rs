@@ -1,9 +1,11 @@
 //! Rules over two replicas on one PostgreSQL and one Redis: a burst over three surfaces crosses no rule, and what is given back is
 //! given back everywhere.
 
+use gw_store::Store;
+use gw_store::ledger::Filter;
 use gw_testkit::postgres::Postgres;
 use gw_testkit::wait::within;
-use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Redis, Response};
+use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Redis, Response, Signal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -14,11 +16,15 @@ struct Replicas {
     gateways: Vec<(Gateway, TempDir)>,
     upstream: FakeUpstream,
     config: String,
+    store: String,
     _stores: (Postgres, Redis),
 }
 
 async fn launch(config: &str) -> (Gateway, TempDir) {
-    let data = tempfile::tempdir().expect("a directory");
+    launch_in(tempfile::tempdir().expect("a directory"), config).await
+}
+
+async fn launch_in(data: TempDir, config: &str) -> (Gateway, TempDir) {
     let launch = Launch::new(BINARY).file("gateway.toml", config);
     let launch = launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy());
     (launch.start().await, data)
@@ -34,7 +40,7 @@ async fn replicas(rules: &str) -> Replicas {
     let acme = "responses = false".to_owned();
     let config = Setup { acme, extra, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
     let gateways = vec![launch(&config).await, launch(&config).await];
-    Replicas { gateways, upstream, config, _stores: (postgres, redis) }
+    Replicas { gateways, upstream, config, store, _stores: (postgres, redis) }
 }
 
 impl Replicas {
@@ -130,4 +136,61 @@ async fn what_a_rule_gives_back_is_given_back_everywhere() {
         }
     })
     .await;
+}
+
+/// The journal of the killed replica says what its requests cost. They are charged to the rules of the whole request and of its target.
+#[tokio::test]
+async fn requests_of_a_killed_replica_are_charged_to_rules_and_the_rest_is_free_again() {
+    // Three requests of 0.00002 USD, and two of them are in flight when the replica dies.
+    let limits = "budget_usd = 0.00006\nperiod = \"total\"\n";
+    let rules = format!(
+        "[[budgets]]\nname = \"all\"\nsplit_by = \"end_user\"\n{limits}\
+         [[budgets]]\nname = \"plain\"\nmatch = {{ model = \"acme/plain\" }}\n{limits}"
+    );
+    let mut replicas = replicas(&rules).await;
+    let never = Signal::new();
+    let mut hanging = Vec::new();
+    for n in 0..2 {
+        replicas.upstream.enqueue(Answer::steps(Vec::new()).wait(&never));
+        let client = replicas.client(0);
+        hanging.push(tokio::spawn(async move { client.post_json(CHAT, &ask()).await }));
+        replicas.upstream.request(n).await;
+    }
+    replicas.client(1).post_json(CHAT, &ask()).await.ok();
+    let refused = replicas.client(1).post_json(CHAT, &ask()).await;
+    assert_refused("all of it is set aside", &refused, "insufficient_quota", "all");
+    let (killed, data) = replicas.gateways.remove(0);
+    let _ = killed.stop();
+    hanging.iter().for_each(tokio::task::JoinHandle::abort);
+    let again = launch_in(data, &replicas.config).await;
+    replicas.gateways.push(again);
+    let store = Store::open_url(&replicas.store).await.expect("the store");
+    let spent_in_rows = async || {
+        let total = store.total(&Filter::default()).await.expect("sums");
+        (total.requests, total.cost as f64 / 1e15)
+    };
+    let (mut spent, mut sums) = (Vec::new(), (0, 0.0));
+    within("both rules have what the rows have", async {
+        loop {
+            let counters = [replicas.counter(0, 0).await, replicas.counter(0, 1).await];
+            spent = counters.iter().map(|counter| counter["spent_usd"].as_f64().unwrap_or(0.0)).collect();
+            sums = spent_in_rows().await;
+            let is_free = counters.iter().all(|counter| counter["reserved_usd"] == json!(0));
+            // The refused request has a row, too.
+            let is_charged = sums.0 == 4 && spent.iter().all(|spent| (spent - sums.1).abs() < 1e-9);
+            if is_free && is_charged {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    // The answered request and two prompts.
+    assert!(sums.1 > 0.00002 && sums.1 < 0.00006, "{spent:?} {sums:?}");
+    let mut served = 0;
+    while replicas.client(served % 2).post_json(CHAT, &ask()).await.status == 200 {
+        served += 1;
+    }
+    let room = ((0.00006 - sums.1) / 0.00002 + 1e-9) as usize;
+    assert_eq!(served, room, "{sums:?}");
 }
