@@ -180,7 +180,7 @@ model_list:
         "openai/whisper-1 [transcription] { official_per_second = 0.0001 }",
         "openai/tts-1 [speech] { official_per_character = 0.000015 }",
         "openai/dall-e-3 [image] { official_per_image = 0.04 }",
-        "openai/gpt-realtime [realtime] { official_audio_input_per_m = 32, official_audio_output_per_m = 64, official_input_per_m = 4, official_output_per_m = 16 }",
+        "openai/gpt-realtime [realtime] { official_audio_input_per_m = 32.0, official_audio_output_per_m = 64.0, official_input_per_m = 4.0, official_output_per_m = 16.0 }",
         "amazon/cohere.rerank-v3-5:0 [rerank] { official_per_query = 0.002 }",
     ] {
         assert!(rows.contains(row), "{row} in {rows}");
