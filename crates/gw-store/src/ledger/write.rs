@@ -10,9 +10,10 @@ use sqlx::{Row as _, Sqlite};
 use super::attribution::{self, AttributedSums};
 use super::days;
 use super::line::{Line, Names};
+use super::rare_sums::add::add_up as add_rare;
 use super::sqlite::{self, Numbers, four};
 use super::trim::{LogSizes, ROW_OVERHEAD_BYTES, add_sizes, count_bytes};
-use super::{Entry, HOUR_MS, Sums, Tokens, rare_sums, split, units};
+use super::{Entry, HOUR_MS, Sums, Tokens, split, units};
 use crate::db::{Result, Store, WriteTransaction};
 use crate::postgres::PooledConnection;
 use crate::sql::without_nul;
@@ -62,7 +63,7 @@ async fn write(store: &Store, lines: &[Line], is_careful: bool) -> Result<Option
     let counted: Vec<_> =
         placed.iter().zip(is_new).filter(|(_, is_new)| *is_new).map(|(placed, _)| *placed).collect();
     units::add_up(&mut change, &groups, counted.iter().copied()).await.map_err(failed)?;
-    rare_sums::add_up(&mut change, &groups, counted.iter().copied()).await.map_err(failed)?;
+    add_rare(&mut change, &groups, counted.iter().copied()).await.map_err(failed)?;
     let mut sizes = LogSizes::new();
     let is_postgres = store.is_postgres();
     for (line, _) in &counted {
