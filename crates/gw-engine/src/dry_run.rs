@@ -65,7 +65,7 @@ pub(crate) async fn report(
     client: &mut RequestContext,
     request: &ValidatedRequest,
     snapshot: &Snapshot,
-    (mut plan, guarded): (Plan, Option<GuardedRequest>),
+    (mut plan, guarded): (Plan, Option<Box<GuardedRequest>>),
 ) -> Bytes {
     let (refusal, of_limits) =
         Box::pin(decide_guarded(services, client, request, snapshot, (&mut plan, guarded))).await;
@@ -153,7 +153,7 @@ async fn decide_guarded(
     client: &mut RequestContext,
     request: &ValidatedRequest,
     snapshot: &Snapshot,
-    (plan, guarded): (&mut Plan, Option<GuardedRequest>),
+    (plan, guarded): (&mut Plan, Option<Box<GuardedRequest>>),
 ) -> (Option<Error>, Vec<Cow<'static, str>>) {
     let mut of_session = Vec::new();
     if let Some(guarded) = guarded {
