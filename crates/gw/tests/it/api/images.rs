@@ -116,7 +116,7 @@ async fn without_usage_the_size_and_the_quality_of_what_was_made_decide() {
 }
 
 #[tokio::test]
-async fn an_image_that_was_not_made_costs_nothing_at_a_price_by_the_image() {
+async fn an_image_that_did_not_arrive_has_an_unknown_cost_at_a_price_by_the_image() {
     let world = start().await;
     let partial = json!({"type": "image_generation.partial_image", "b64_json": PIXEL});
     world.upstream.enqueue(Answer::sse().chunk(format!("data: {partial}\n\n")).reset());
@@ -125,7 +125,8 @@ async fn an_image_that_was_not_made_costs_nothing_at_a_price_by_the_image() {
     let frames = stream.rest().await;
     assert!(frames.last().is_some_and(|frame| frame.starts_with("event: error\n")), "{frames:?}");
     let row = logged(&world.gateway.client().with_key(ADMIN), &id).await;
-    assert_eq!((&row["cost_usd"], row.get("units"), row.get("unpriced")), (&json!(0), None, None), "{row}");
+    let told = (&row["cost_usd"], row.get("units"), &row["unpriced"]);
+    assert_eq!(told, (&json!(null), None, &json!(true)), "{row}");
 }
 
 #[tokio::test]
