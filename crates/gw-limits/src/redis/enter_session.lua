@@ -24,7 +24,7 @@
 
 local WIDTH = 16
 local state, kept = KEYS[1], tonumber(ARGV[11]) * WIDTH
-local counts = ARGV[14] ~= ''
+local is_counted = ARGV[14] ~= ''
 
 local fields = redis.call('HMGET', state, 'calls', 'cost', 'first', 'recent', 'seen')
 local calls, cost, first = tonumber(fields[1]) or 0, tonumber(fields[2]) or 0, tonumber(fields[3]) or now
@@ -57,7 +57,7 @@ if newest ~= '' then
       repeats = math.max(repeats, counts[call])
     end
   end
-  if counts then redis.call('HSET', state, 'recent', recent, 'seen', seen) end
+  if is_counted then redis.call('HSET', state, 'recent', recent, 'seen', seen) end
 end
 
 calls, cost = calls + 1, cost + tonumber(ARGV[9])
@@ -79,7 +79,7 @@ elseif is_beyond(ARGV[7], repeats - 1) then
 end
 if refused ~= '' then calls = calls - 1 end
 local answer = { exact(now), '0', '', '', refused, exact(calls), exact(cost), exact(age), exact(repeats) }
-if not counts then return answer end
+if not is_counted then return answer end
 redis.call('HSET', state, 'calls', exact(calls), 'cost', exact(cost), 'first', exact(first))
 redis.call('PEXPIRE', state, ARGV[10])
 

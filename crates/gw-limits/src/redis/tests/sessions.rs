@@ -54,6 +54,10 @@ async fn replicas_share_calls_cost_time_and_tool_calls() {
     assert_eq!(other.enter_session(&request(&run, &second, stop)).await.map(|used| used.repeats), Ok(2));
     assert_eq!(one.look_at_session(&request(&run, &third, stop)).await, Err(SessionLimit::Repeats));
     assert_eq!(one.enter_session(&request(&run, &third, stop)).await, Err(SessionLimit::Repeats));
+    let known = redis.command(&["DBSIZE"]).await;
+    let unknown = id("unknown");
+    assert!(one.look_at_session(&request(&unknown, &first, stop)).await.is_ok());
+    assert_eq!(redis.command(&["DBSIZE"]).await, known, "a look at an unknown session leaves nothing");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -104,7 +104,7 @@ async fn u27_an_answer_while_we_upload_is_read_and_its_connection_closed() {
     let long = "x".repeat(24 << 20);
     let body = json!({ "model": "acme/fast", "messages": [{ "role": "user", "content": long }] });
     let answer = world.chat(&body).await;
-    assert_eq!((answer.status, answer.code().as_str()), (400, "too_much"), "{}", answer.text());
+    assert_eq!((answer.status, answer.code().as_str()), (413, "request_too_large"), "{}", answer.text());
     let mut first = within("the first connection", peer.left.recv()).await.expect("a connection");
     let mut rest = Vec::new();
     // The connection ends, with or without a reset, before the upload is complete.

@@ -179,8 +179,8 @@ async fn every_error_on_every_surface_tells_whether_a_retry_helps() {
             (400, 400, "false"),
             (401, 502, "false"),
             (402, 502, "false"),
-            // An upstream without text completions.
-            (404, if path == "/v1/completions" { 400 } else { 502 }, "false"),
+            (404, 502, "false"),
+            (413, 413, "false"),
             (429, 429, "true"),
             (500, 502, "true"),
             (503, if is_messages { 529 } else { 503 }, "true"),
