@@ -57,7 +57,7 @@ struct UsageRow {
     sums: Sums,
     /// Units other than tokens.
     units: UnitSums,
-    /// What prompt caches saved and cost, and the costs that providers stated. None: the sums do not know them.
+    /// The amounts that prompt caches saved and cost, and the costs that providers stated. None: the sums do not hold them.
     rare: Option<RareSums>,
 }
 
@@ -116,7 +116,7 @@ fn added_units<'u>(rows: impl Iterator<Item = &'u UnitSums>) -> UnitSums {
     total
 }
 
-/// What prompt caches saved and cost in all requests that match a filter, and the costs that providers stated. None: the sums do not know
+/// The amounts that prompt caches saved and cost in all requests that match a filter, and the costs that providers stated. None: the sums do not know
 /// them.
 pub(crate) async fn total_rare(records: &Records, filter: &Filter) -> Result<Option<RareSums>, AdminError> {
     let days = records.store.rare_sums(GroupBy::Day, filter).await?;

@@ -298,7 +298,7 @@ fn rolling_period(text: &str) -> Result<(), &'static str> {
 
 fn rolling_window(text: &str) -> Result<(), &'static str> {
     Period::parse_any(text).map(|_| ()).ok_or(
-        "is not a time from 10 s to 366 days in 's', 'm', 'h' or 'd', such as \"90s\", of up to four digits or of whole minutes",
+        "is not a time from 10 s to 366 days, such as \"90s\" or \"15m\"; a number of five digits or more must be whole minutes",
     )
 }
 

@@ -169,7 +169,7 @@ fn is_target(split_by: &str) -> bool {
     matches!(split_by, "model" | "provider")
 }
 
-/// The members of `split_by` with the values of a counter. None: the requests without such a value.
+/// The members of `split_by` with the values of a counter. None: the counter is of requests without a value.
 type Split = Vec<(String, Option<String>)>;
 
 /// How far the budget of a rule's counter is spent.
@@ -177,7 +177,7 @@ type Split = Vec<(String, Option<String>)>;
 pub struct RuleBudget {
     /// The name of the rule.
     pub name: String,
-    /// The values of `split_by`. None: the requests without such a value.
+    /// The values of `split_by`. None: the counter is of requests without a value.
     pub split: Vec<(String, Option<String>)>,
     /// The use of its limits.
     pub used: SubjectUse,

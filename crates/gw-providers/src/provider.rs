@@ -339,7 +339,10 @@ impl Provider {
         let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
         let signed = self.signer.iter().flat_map(|signer| signer.secrets());
         let known = self.credentials.bare().chain(headers).map(str::to_owned);
-        for secret in known.chain(signed).filter(|secret| secret.len() >= MIN_SECRET_BYTES) {
+        // No form of a secret is shorter than the secret.
+        let may_hold = |secret: &String| (MIN_SECRET_BYTES..=text.len()).contains(&secret.len());
+        let secrets: Vec<String> = known.chain(signed).filter(may_hold).collect();
+        for secret in secrets {
             for form in secret_forms(secret) {
                 if text.contains(&form) {
                     *text = text.replace(&form, "[redacted]");

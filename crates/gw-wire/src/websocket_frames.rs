@@ -242,7 +242,7 @@ mod tests {
         bytes
     }
 
-    /// What a reader gets, if the network's pieces have at most so many bytes.
+    /// The bytes that a reader gets if each piece of the network has at most so many bytes.
     fn read(divider: &mut FrameDivider, mut input: &[u8], piece: usize) -> Vec<u8> {
         let mut out = Vec::new();
         while !input.is_empty() {

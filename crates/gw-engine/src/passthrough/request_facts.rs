@@ -3,7 +3,7 @@
 use std::fmt;
 
 use gw_wire::percent::decode;
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 /// The most models that are read from a request.
@@ -117,6 +117,24 @@ impl<'de> Deserialize<'de> for Members<'de> {
     }
 }
 
+/// Reads one tool after the other, so that a million tools take no memory.
+struct ToolReader<'f>(&'f mut RequestFacts);
+
+impl<'de> Visitor<'de> for ToolReader<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array of tools")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut tools: A) -> Result<(), A::Error> {
+        while let Some(tool) = tools.next_element::<Members<'de>>()? {
+            self.0.read_tool(&tool);
+        }
+        Ok(())
+    }
+}
+
 impl RequestFacts {
     /// Reads a path behind that of its route, and a body. None: the body is not read.
     pub(crate) fn of(path: &str, body: Option<&[u8]>) -> Self {
@@ -220,13 +238,21 @@ impl RequestFacts {
 
     /// Reads the tools of OpenAI's APIs. A hosted tool may name a model of its own.
     fn read_tools(&mut self, value: &RawValue) {
-        let Ok(tools) = serde_json::from_str::<Vec<Members<'_>>>(value.get()) else { return };
-        for (name, value) in tools.iter().flat_map(|tool| &tool.known) {
+        if value.get() == "null" {
+            return;
+        }
+        let mut deserializer = serde_json::Deserializer::from_str(value.get());
+        // A reader that is more lenient than this one may find a model in it.
+        self.has_other_choice |= (&mut deserializer).deserialize_seq(ToolReader(self)).is_err();
+    }
+
+    /// Reads a tool.
+    fn read_tool(&mut self, tool: &Members<'_>) {
+        self.has_other_choice |= tool.has_more;
+        for (name, value) in &tool.known {
             match name.as_str() {
                 "model" => self.read(name, value),
-                "type" => {
-                    self.has_unmetered_work |= !OWN_TOOLS.contains(&value.get());
-                }
+                "type" => self.has_unmetered_work |= !OWN_TOOLS.contains(&value.get()),
                 _ => {}
             }
         }
@@ -323,6 +349,8 @@ mod tests {
             r#"{"model":"a","models":["b"]}"#,
             r#"{"model":"a","fallbacks":[{"model":"b"}]}"#,
             r#"{"model":"a","plugins":[{"id":"web"}]}"#,
+            r#"{"model":"a","tools":[7,{"type":"x","model":"b"}]}"#,
+            r#"{"model":"a","tools":{"model":"b"}}"#,
             r#"{"model":"a","preset":"b"}"#,
             r#"{"model":"a","extra_body":{"model":"b"}}"#,
             "nonsense",
@@ -331,7 +359,7 @@ mod tests {
         ] {
             assert!(models("/x", body).1, "{body}");
         }
-        assert!(!models("/x", r#"{"model":"a","models":null}"#).1);
+        assert!(!models("/x", r#"{"model":"a","models":null,"tools":null}"#).1);
         assert!(models("/x", &format!("{{{}\"model\":\"b\"}}", "\"n\":1,".repeat(64))).1, "too many members");
         assert!(RequestFacts::of("/x", None).has_other_choice, "a body that is not read");
     }

@@ -30,7 +30,7 @@ pub(crate) struct MatchedNames {
 pub(crate) struct CounterId {
     pub(crate) rule: String,
     pub(crate) matched: MatchedNames,
-    /// The values of `split_by`. None: the requests without such a value.
+    /// The values of `split_by`. None: the counter is of requests without a value.
     pub(crate) split: Vec<(String, Option<String>)>,
 }
 

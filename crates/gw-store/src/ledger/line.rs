@@ -173,7 +173,7 @@ impl BegunLine {
     }
 
     /// The head of a later line of the same request, from the array's begin on. None: the target or the strategy has changed, or a
-    /// name needs an escape. What else is in the head never changes.
+    /// name needs an escape. The other parts of the head never change.
     fn head_of(&self, entry: &Entry) -> Option<(&str, Range<usize>)> {
         let names = [&entry.model, &entry.provider, &entry.strategy];
         let mut head = self.text.get(HEAD_BYTES..self.shared_part.end)?;

@@ -123,7 +123,7 @@ async fn every_ending_of_a_response_has_one_amount_and_frees_its_reservation() {
         })
         .collect();
     found.sort();
-    // What the upstream reports costs 0.0068536 USD. Ten tokens of sound that came are 0.00064 USD, and the prompt is an estimate.
+    // The reported usage costs 0.0068536 USD. Ten tokens of sound that came are 0.00064 USD, and the prompt is an estimate.
     let (whole, begun) = (6_853_600, 640_000 + PROMPT);
     let expected = [
         ("cut", "ok", whole),

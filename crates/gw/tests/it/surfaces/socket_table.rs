@@ -102,7 +102,7 @@ impl Table {
         self.open(surface, key).await.unwrap_or_else(|refusal| panic!("{surface:?}: {refusal:?}"))
     }
 
-    /// What the upstreams have been sent for responses.
+    /// The number of responses that upstreams were asked for.
     fn calls(&self) -> usize {
         self.world.upstream.hits()
     }
