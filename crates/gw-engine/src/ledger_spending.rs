@@ -1,5 +1,7 @@
 //! Answers the budgets' question to the ledger: the amount spent in a period.
 
+mod one_moment;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,11 +10,12 @@ use gw_limits::{
     CountedRequest, LedgerUnavailable, PART, Spending, SpendingFuture, SpendingLedger, SpendingQuestion,
     SubjectKind,
 };
-use gw_store::Store;
 use gw_store::journal::Journal;
 use gw_store::ledger::{Cursor, Filter, GroupBy, Spender, Spent};
+use gw_store::{CountedTime, Store};
 use gw_wire::attribution::Dimension;
 
+use self::one_moment::{TwoQuestions, of_one_moment};
 use crate::auth::matches;
 use crate::clock::unix_seconds;
 use crate::rules::counter::{CounterId, MatchedNames};
@@ -81,33 +84,89 @@ impl SpendingLedger for LedgerSpending {
 }
 
 /// The spending of a counter of a rule. A request with two tags that the rule names counts twice here, which is safer than not at
-/// all. So does a request whose row is written between the two questions.
+/// all.
 async fn rule_spending(
     store: &Store,
     id: &str,
     SpendingQuestion { time, before, requests }: SpendingQuestion<'_>,
 ) -> Result<Spending, LedgerUnavailable> {
     let counter = CounterId::parse(id).ok_or(LedgerUnavailable)?;
-    let mut counted_requests = Vec::new();
+    let questions = RuleQuestions { store, counter: &counter, time, before, requests };
+    let ((counted_requests, before_femtos), steps) = of_one_moment(&questions).await?;
+    Ok(Spending { steps, before_femtos, counted_requests })
+}
+
+/// The questions about the spending of a counter.
+struct RuleQuestions<'a> {
+    store: &'a Store,
+    counter: &'a CounterId,
+    time: CountedTime,
+    before: Option<(i64, i64)>,
+    requests: &'a [String],
+}
+
+impl TwoQuestions for RuleQuestions<'_> {
+    type Counted = (Vec<CountedRequest>, i128);
+    type Sums = Vec<(i64, i128)>;
+    type Error = LedgerUnavailable;
+
+    async fn counted(&self) -> Result<Self::Counted, LedgerUnavailable> {
+        let requests = counted_requests(self.store, self.requests, self.before.is_some()).await?;
+        Ok((requests, spending_before(self.store, self.counter, self.time, self.before).await?))
+    }
+
+    async fn sums(&self) -> Result<Self::Sums, LedgerUnavailable> {
+        spending_by_step(self.store, self.counter, self.time).await
+    }
+}
+
+/// Those of the requests that have a row. Their costs are only asked for with a time before.
+async fn counted_requests(
+    store: &Store,
+    requests: &[String],
+    with_costs: bool,
+) -> Result<Vec<CountedRequest>, LedgerUnavailable> {
+    let mut counted = Vec::new();
     for id in requests {
         let request = id.rsplit_once(PART).map_or(id.as_str(), |(request, _)| request);
         if let Some(row) = store.request(request).await.map_err(|error| unavailable(&error))? {
-            let (cost_femtos, begun) =
-                if before.is_some() { (row.cost, row.at.div_euclid(1000)) } else { (0, 0) };
-            counted_requests.push(CountedRequest { id: id.clone(), cost_femtos, begun });
+            let (cost_femtos, begun) = if with_costs { (row.cost, row.at.div_euclid(1000)) } else { (0, 0) };
+            counted.push(CountedRequest { id: id.clone(), cost_femtos, begun });
         }
     }
-    if let Some(step) = time.step.filter(|step| *step < HOUR) {
-        // The sums of the ledger are hourly.
-        let steps = exact_steps(store, &counter, (time.from, None), step).await?;
-        let before_femtos = match before {
-            Some((from, until)) => {
-                let steps = exact_steps(store, &counter, (from, Some(until)), step).await?;
-                steps.iter().fold(0, |sum: i128, (_, femtos)| sum.saturating_add(*femtos))
-            }
-            None => 0,
-        };
-        return Ok(Spending { steps, before_femtos, counted_requests });
+    Ok(counted)
+}
+
+/// The sum of the time before, zero without one.
+async fn spending_before(
+    store: &Store,
+    counter: &CounterId,
+    time: CountedTime,
+    before: Option<(i64, i64)>,
+) -> Result<i128, LedgerUnavailable> {
+    let Some((from, until)) = before else { return Ok(0) };
+    match short_step(time) {
+        Some(step) => {
+            let steps = exact_steps(store, counter, (from, Some(until)), step).await?;
+            Ok(steps.iter().fold(0, |sum: i128, (_, femtos)| sum.saturating_add(*femtos)))
+        }
+        None => rule_sum(store, counter, from, Some(until)).await,
+    }
+}
+
+/// The step of a time whose steps are shorter than the sums of the ledger, which are hourly.
+fn short_step(time: CountedTime) -> Option<i64> {
+    time.step.filter(|step| *step < HOUR)
+}
+
+/// The sums of the steps of a time.
+async fn spending_by_step(
+    store: &Store,
+    counter: &CounterId,
+    time: CountedTime,
+) -> Result<Vec<(i64, i128)>, LedgerUnavailable> {
+    if let Some(step) = short_step(time) {
+        return exact_steps(store, counter, (time.from, None), step).await;
     }
     let now = i64::try_from(unix_seconds()).unwrap_or(i64::MAX);
     let mut steps = Vec::new();
@@ -116,17 +175,12 @@ async fn rule_spending(
         let next = time.step.map(|step| begin.saturating_add(step.max(1)));
         let is_last = next.is_none_or(|next| next > now || next >= time.until);
         let end = next.filter(|_| !is_last);
-        steps.push((begin, rule_sum(store, &counter, begin, end).await?));
+        steps.push((begin, rule_sum(store, counter, begin, end).await?));
         match next {
             Some(next) if !is_last => begin = next,
-            _ => break,
+            _ => return Ok(steps),
         }
     }
-    let before_femtos = match before {
-        Some((from, until)) => rule_sum(store, &counter, from, Some(until)).await?,
-        None => 0,
-    };
-    Ok(Spending { steps, before_femtos, counted_requests })
 }
 
 /// Seconds of an hour.

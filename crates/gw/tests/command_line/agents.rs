@@ -9,7 +9,7 @@ use std::process::{Command, Output, Stdio};
 use gw_testkit::{Gateway, Launch};
 use serde_json::Value;
 
-use crate::harness::{ADMIN, BINARY, KEY, chat, serve};
+use crate::harness::{ADMIN, KEY, binary, chat, serve};
 
 const SECRET: &str = "sk-gw-canary-4711";
 const CONFIG: &str = "[server]\nlisten = \"0.0.0.0:4123\"\n[[providers]]\nname = \"demo\"\n[[models]]\nid = \"demo/chat\"\n\
@@ -18,7 +18,7 @@ const CONFIG: &str = "[server]\nlisten = \"0.0.0.0:4123\"\n[[providers]]\nname =
 /// A launch beside an executable script of this name.
 fn with_script(name: &str, script: &str) -> Launch {
     let launch =
-        Launch::new(BINARY).file("gateway.toml", CONFIG).file(name, format!("#!/bin/sh\n{script}\n"));
+        Launch::new(binary()).file("gateway.toml", CONFIG).file(name, format!("#!/bin/sh\n{script}\n"));
     let path = launch.dir().join(name);
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("an executable file");
     launch
@@ -208,7 +208,7 @@ fn the_exit_status_is_the_programs_own() {
 fn a_signal_reaches_the_program() {
     let script = "trap 'echo told; exit 3' TERM; echo ready; while :; do sleep 0.01; done";
     let launch = with_script("tool", script);
-    let mut child = Command::new(BINARY)
+    let mut child = Command::new(binary())
         .args(["run", "--url", "http://127.0.0.1:1", "--key", SECRET, "--", "./tool"])
         .current_dir(launch.dir())
         .stdout(Stdio::piped())
@@ -308,7 +308,7 @@ async fn a_key_can_be_created_for_the_run() {
 /// The configuration that `setup` prints, which holds no secret.
 #[track_caller]
 fn printed(args: &[&str]) -> String {
-    let launch = Launch::new(BINARY).file("gateway.toml", CONFIG).env("MODEL_GATEWAY_KEY", SECRET);
+    let launch = Launch::new(binary()).file("gateway.toml", CONFIG).env("MODEL_GATEWAY_KEY", SECRET);
     let output = with_args(launch.arg("setup"), args).run();
     let (out, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{args:?}: {said}");
@@ -353,7 +353,7 @@ fn setup_prints_configurations_that_their_readers_accept() {
 fn setup_names_a_model_of_the_catalogue_when_none_is_given() {
     let codex: toml::Table = printed(&["codex"]).parse().expect("TOML");
     assert!(codex["model"].as_str().is_some_and(|model| model.starts_with("demo/")), "{codex}");
-    let unknown = Launch::new(BINARY).file("gateway.toml", CONFIG).arg("setup").arg("emacs").run();
+    let unknown = Launch::new(binary()).file("gateway.toml", CONFIG).arg("setup").arg("emacs").run();
     assert_eq!(unknown.status.code(), Some(2));
     assert!(text(&unknown.stderr).contains("claude-settings"), "{}", text(&unknown.stderr));
 }

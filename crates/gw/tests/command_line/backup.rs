@@ -11,7 +11,7 @@ use gw_store::ledger::{Entry, Filter};
 use gw_testkit::upstream::default_answer;
 use gw_testkit::{Client, FakeUpstream, Gateway, Launch, eventually};
 
-use crate::harness::{BINARY, Setup, chat};
+use crate::harness::{Setup, binary, chat};
 
 /// Clients that send requests one after the other.
 const CLIENTS: usize = 8;
@@ -19,7 +19,7 @@ const CLIENTS: usize = 8;
 const REQUESTS_BEFORE: usize = 100;
 
 fn launch(config: &str, data: &Path, args: &[&str]) -> Launch {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     let launch = launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy());
     args.iter().fold(launch, |launch, arg| launch.arg(*arg))
 }

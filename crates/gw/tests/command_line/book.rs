@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use gw_testkit::Launch;
 
-use crate::harness::BINARY;
+use crate::harness::binary;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -154,7 +154,7 @@ struct Help(BTreeMap<String, String>);
 impl Help {
     fn of(&mut self, path: &[&str]) -> &str {
         self.0.entry(path.join(" ")).or_insert_with(|| {
-            let launch = path.iter().fold(Launch::new(BINARY), |launch, word| launch.arg(*word));
+            let launch = path.iter().fold(Launch::new(binary()), |launch, word| launch.arg(*word));
             let output = launch.arg("--help").run();
             assert!(output.status.success(), "{path:?}: {}", String::from_utf8_lossy(&output.stderr));
             String::from_utf8_lossy(&output.stdout).into_owned()

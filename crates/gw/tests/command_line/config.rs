@@ -5,10 +5,10 @@ use std::process::Output;
 use gw_testkit::Launch;
 use serde_json::Value;
 
-use crate::harness::{BINARY, Setup};
+use crate::harness::{Setup, binary};
 
 fn run(config: &str, args: &[&str]) -> Output {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     args.iter().fold(launch, |launch, arg| launch.arg(*arg)).run()
 }
 
@@ -57,13 +57,13 @@ fn the_environment_fills_in_and_a_missing_variable_is_a_fault_without_its_value(
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("ACME_KEY"), "{}", text(&output));
     let launch =
-        Launch::new(BINARY).file("gateway.toml", config).env("ACME_KEY", "sk-hidden-canary").arg("check");
+        Launch::new(binary()).file("gateway.toml", config).env("ACME_KEY", "sk-hidden-canary").arg("check");
     let output = launch.run();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
     assert!(!text(&output).contains("sk-hidden-canary"));
     let from_file = config.replace("\"${ACME_KEY}\"", "{ file = \"key.txt\" }");
     let launch =
-        Launch::new(BINARY).file("gateway.toml", &from_file).file("key.txt", "sk-from-file\n").arg("check");
+        Launch::new(binary()).file("gateway.toml", &from_file).file("key.txt", "sk-from-file\n").arg("check");
     assert_eq!(launch.run().status.code(), Some(0));
 }
 

@@ -5,7 +5,7 @@ use std::process::Output;
 use gw_testkit::Launch;
 use serde_json::{Value, json};
 
-use crate::harness::BINARY;
+use crate::harness::binary;
 
 fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
@@ -17,7 +17,7 @@ fn args(launch: Launch, args: &[&str]) -> Launch {
 
 #[test]
 fn a_starter_file_passes_the_check_and_is_not_overwritten() {
-    let launch = args(Launch::new(BINARY).env("OPENAI_API_KEY", "sk-canary-starter"), &["config", "init"]);
+    let launch = args(Launch::new(binary()).env("OPENAI_API_KEY", "sk-canary-starter"), &["config", "init"]);
     let written = launch.run();
     assert_eq!(written.status.code(), Some(0), "{}", text(&written));
     let file = launch.dir().join("gateway.toml");
@@ -27,9 +27,9 @@ fn a_starter_file_passes_the_check_and_is_not_overwritten() {
     assert_eq!(again.status.code(), Some(2), "{}", text(&again));
     assert_eq!(std::fs::read_to_string(&file).expect("the file"), starter);
     let check =
-        Launch::new(BINARY).file("gateway.toml", &starter).env("OPENAI_API_KEY", "sk-x").arg("check").run();
+        Launch::new(binary()).file("gateway.toml", &starter).env("OPENAI_API_KEY", "sk-x").arg("check").run();
     assert_eq!(text(&check), "gateway.toml: no problems\n");
-    let printed = args(Launch::new(BINARY), &["config", "init", "--out", "-"]).run();
+    let printed = args(Launch::new(binary()), &["config", "init", "--out", "-"]).run();
     assert!(text(&printed).contains("name = \"demo\""), "{}", text(&printed));
 }
 
@@ -37,7 +37,7 @@ const CONFIG: &str = "[server]\nlisten = \"127.0.0.1:4100\"\n\n[[providers]]\nna
     base_url = \"http://127.0.0.1:9/v1\"\napi_key = \"${ACME_KEY}\"\nheaders = { x-token = \"canary-header\" }\n";
 
 fn shown(more: &[&str]) -> Value {
-    let launch = Launch::new(BINARY)
+    let launch = Launch::new(binary())
         .file("gateway.toml", CONFIG)
         .env("ACME_KEY", "canary-key")
         .env("MODEL_GATEWAY_CACHE__MAX_MIB", "64");
@@ -89,7 +89,7 @@ fn the_effective_settings_have_their_defaults() {
 
 #[test]
 fn the_table_names_file_line_and_variable() {
-    let launch = Launch::new(BINARY).file("gateway.toml", "[server]\nlisten = \"127.0.0.1:1\"\n");
+    let launch = Launch::new(binary()).file("gateway.toml", "[server]\nlisten = \"127.0.0.1:1\"\n");
     let launch = launch.env("MODEL_GATEWAY_STORE__RETENTION_DAYS", "7");
     let output = args(launch, &["config", "show"]).run();
     let expected = "KEY                   VALUE          FROM\n\
@@ -101,14 +101,14 @@ fn the_table_names_file_line_and_variable() {
 #[test]
 fn problems_of_a_configuration_are_told_instead_of_its_values() {
     let output =
-        args(Launch::new(BINARY).file("gateway.toml", "[server]\nlisten = 5\n"), &["config", "show"]).run();
+        args(Launch::new(binary()).file("gateway.toml", "[server]\nlisten = 5\n"), &["config", "show"]).run();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("gateway.toml:2:10: server.listen"), "{}", text(&output));
 }
 
 #[test]
 fn the_schema_is_json_and_describes_the_sections() {
-    let output = args(Launch::new(BINARY), &["config", "schema"]).run();
+    let output = args(Launch::new(binary()), &["config", "schema"]).run();
     let schema: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(schema["$schema"], "https://json-schema.org/draft/2020-12/schema");
     let sections: Vec<_> = schema["properties"].as_object().expect("sections").keys().collect();
@@ -119,10 +119,10 @@ fn the_schema_is_json_and_describes_the_sections() {
 
 #[test]
 fn the_manual_has_a_page_for_each_command() {
-    let output = args(Launch::new(BINARY), &["man"]).run();
+    let output = args(Launch::new(binary()), &["man"]).run();
     let page = text(&output);
     assert!(page.contains(".TH model-gateway 1") && page.contains("doctor"), "{page}");
-    let launch = args(Launch::new(BINARY), &["man", "--out", "pages"]);
+    let launch = args(Launch::new(binary()), &["man", "--out", "pages"]);
     assert_eq!(launch.run().status.code(), Some(0));
     let pages = std::fs::read_dir(launch.dir().join("pages")).expect("pages");
     let mut names: Vec<_> =

@@ -12,7 +12,7 @@ use gw_testkit::upstream::Recorded;
 use gw_testkit::{Answer, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, BINARY, KEY, UPSTREAM_KEY};
+use crate::harness::{ADMIN, KEY, UPSTREAM_KEY, binary};
 
 /// A fenced block.
 struct Example {
@@ -111,7 +111,7 @@ impl Stage {
             other => panic!("no such start: {other}"),
         };
         let has_key = kind.is_empty();
-        let launch = Launch::new(BINARY).file("gateway.toml", provider + GATEWAY_KEYS);
+        let launch = Launch::new(binary()).file("gateway.toml", provider + GATEWAY_KEYS);
         let launch = if has_key { launch.env("OPENAI_API_KEY", UPSTREAM_KEY) } else { launch };
         let gateway = launch.start().await;
         let folder = tempfile::tempdir().expect("a directory");
@@ -131,7 +131,7 @@ impl Stage {
 
     /// Runs a program in the folder, with the keys of the gateway and the key of the provider.
     fn run(&self, program: &str, args: &[&str]) -> Output {
-        let programs = Path::new(BINARY).parent().expect("a directory").to_string_lossy().into_owned();
+        let programs = Path::new(binary()).parent().expect("a directory").to_string_lossy().into_owned();
         let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
         let mut command = Command::new(program);
         command.args(args).current_dir(self.folder.path()).env_clear();
@@ -173,7 +173,8 @@ impl Stage {
 
     fn check(&self, example: &Example) {
         let place = example.place();
-        let launch = Launch::new(BINARY).file("example.toml", &example.text).arg("check").arg("example.toml");
+        let launch =
+            Launch::new(binary()).file("example.toml", &example.text).arg("check").arg("example.toml");
         let names = example.marker.strip_prefix("set ").unwrap_or_default().split_whitespace();
         let launch = names
             .fold(launch, |launch, name| launch.env(name, "a-value-0f-an-Example-with-enough-characters"));

@@ -6,7 +6,7 @@ use gw_testkit::certificate::Certificate;
 use gw_testkit::{Answer, FakeUpstream, Launch, Redis};
 use serde_json::{Value, json};
 
-use crate::harness::BINARY;
+use crate::harness::binary;
 
 const DEMO: &str = "[server]\nlisten = \"127.0.0.1:0\"\n[[providers]]\nname = \"demo\"\n";
 
@@ -25,7 +25,7 @@ fn examine(launch: &Launch) -> (Value, bool) {
 }
 
 fn doctor(config: &str) -> Launch {
-    Launch::new(BINARY).file("gateway.toml", config).arg("doctor").arg("--json")
+    Launch::new(binary()).file("gateway.toml", config).arg("doctor").arg("--json")
 }
 
 /// The findings of a check, as (result, message, remedy).
@@ -72,7 +72,7 @@ fn the_doctor_creates_nothing() {
 async fn a_running_gateway_is_recognised() {
     let data = tempfile::tempdir().expect("a directory");
     let with_data = |launch: Launch| launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy());
-    let gateway = with_data(Launch::new(BINARY).file("gateway.toml", DEMO)).start().await;
+    let gateway = with_data(Launch::new(binary()).file("gateway.toml", DEMO)).start().await;
     let beside = doctor(DEMO).env("MODEL_GATEWAY_SERVER__LISTEN", &gateway.addr.to_string());
     let (report, succeeded) = examine(&with_data(beside));
     assert!(succeeded, "{report:#}");
@@ -113,7 +113,7 @@ fn a_damaged_store_and_a_store_of_a_newer_program_are_failures() {
     assert!(!succeeded);
     expect(&report, "store", "failed", "is damaged");
     std::fs::remove_file(data.join("gateway.db")).expect("the file");
-    let created = Launch::new(BINARY)
+    let created = Launch::new(binary())
         .file("gateway.toml", DEMO)
         .env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy())
         .arg("keys")
@@ -138,8 +138,9 @@ fn sql(file: &Path, statement: &str) {
 fn a_schema_that_the_next_start_updates_is_a_warning() {
     let launch = doctor(DEMO);
     let data = launch.dir().join("data");
-    let list =
-        Launch::new(BINARY).file("gateway.toml", DEMO).env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy());
+    let list = Launch::new(binary())
+        .file("gateway.toml", DEMO)
+        .env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy());
     assert!(list.arg("keys").arg("list").run().status.success());
     sql(
         &data.join("gateway.db"),
@@ -246,7 +247,7 @@ async fn a_list_that_needs_no_key_proves_nothing() {
 
 #[test]
 fn the_table_has_the_remedy_below_its_finding() {
-    let output = Launch::new(BINARY).file("gateway.toml", "[server]\nlisten = 5\n").arg("doctor").run();
+    let output = Launch::new(binary()).file("gateway.toml", "[server]\nlisten = 5\n").arg("doctor").run();
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let lines: Vec<&str> = text.lines().collect();

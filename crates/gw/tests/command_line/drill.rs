@@ -5,11 +5,11 @@ use std::process::Output;
 use gw_testkit::{FakeUpstream, Launch};
 use serde_json::{Value, json};
 
-use crate::harness::{BINARY, Setup, UPSTREAM_KEY};
+use crate::harness::{Setup, UPSTREAM_KEY, binary};
 
 /// No server listens at the providers' addresses.
 fn drill(config: &str, args: &[&str]) -> Output {
-    let launch = Launch::new(BINARY).file("gateway.toml", config).arg("drill");
+    let launch = Launch::new(binary()).file("gateway.toml", config).arg("drill");
     args.iter().fold(launch, |launch, arg| launch.arg(*arg)).run()
 }
 
@@ -163,7 +163,7 @@ async fn no_provider_hears_of_a_drill_and_no_secret_is_shown() {
     let (acme, beta) = (FakeUpstream::start().await, FakeUpstream::start().await);
     let extra = "[[models]]\nid = \"beta/embed\"\ncategory = [\"embedding\"]\n".to_owned();
     let config = Setup { extra, ..Setup::default() }.config(&acme.base_url(), &beta.base_url());
-    let launch = Launch::new(BINARY).file("gateway.toml", &config).arg("drill").arg("--json");
+    let launch = Launch::new(binary()).file("gateway.toml", &config).arg("drill").arg("--json");
     let output = launch.run();
     let report = report(&output, 1);
     let routes: Vec<(&str, &str, bool)> = report["routes"]

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use gw_testkit::Launch;
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, BINARY, KEY, Setup, UPSTREAM_KEY, chat, chat_with, world};
+use crate::harness::{ADMIN, KEY, Setup, UPSTREAM_KEY, binary, chat, chat_with, world};
 
 /// No server listens at these addresses, so a call of a provider would fail.
 fn config() -> String {
@@ -17,7 +17,7 @@ fn config() -> String {
 }
 
 fn explain(args: &[&str]) -> Output {
-    let launch = Launch::new(BINARY).file("gateway.toml", config()).arg("explain");
+    let launch = Launch::new(binary()).file("gateway.toml", config()).arg("explain");
     args.iter().fold(launch, |launch, arg| launch.arg(*arg)).run()
 }
 
@@ -71,7 +71,7 @@ fn the_worst_case_has_the_tokens_and_the_price_of_one_answer_length() {
     for (more, answer_tokens) in [(json!({}), 8_000), (json!({ "max_tokens": 500 }), 500)] {
         let request = chat_with("acme/m", more).to_string();
         let explain = |more: &[&str]| {
-            let launch = Launch::new(BINARY).file("gateway.toml", priced).arg("explain").arg(&request);
+            let launch = Launch::new(binary()).file("gateway.toml", priced).arg("explain").arg(&request);
             more.iter().fold(launch, |launch, arg| launch.arg(*arg)).run()
         };
         let worst = document(&explain(&["--json"]))["worst_case"].clone();
@@ -92,7 +92,7 @@ fn the_worst_case_of_a_model_without_a_price_has_no_cost() {
                     [[models]]\nid = \"acme/m\"\n";
     let request = chat("acme/m").to_string();
     let explain = |more: &[&str]| {
-        let launch = Launch::new(BINARY).file("gateway.toml", unpriced).arg("explain").arg(&request);
+        let launch = Launch::new(binary()).file("gateway.toml", unpriced).arg("explain").arg(&request);
         more.iter().fold(launch, |launch, arg| launch.arg(*arg)).run()
     };
     let worst = document(&explain(&["--json"]))["worst_case"].clone();
@@ -103,8 +103,8 @@ fn the_worst_case_of_a_model_without_a_price_has_no_cost() {
 
 #[test]
 fn explain_reads_standard_input_and_asks_as_a_key() {
-    let launch = Launch::new(BINARY).file("gateway.toml", "");
-    let mut child = Command::new(BINARY)
+    let launch = Launch::new(binary()).file("gateway.toml", "");
+    let mut child = Command::new(binary())
         .args(["explain", "-", "--json"])
         .current_dir(launch.dir())
         .env_clear()
@@ -154,7 +154,7 @@ async fn explain_of_a_running_gateway_is_its_own_answer() {
     let url = format!("http://{}", world.gateway.addr);
     let request = chat("fast").to_string();
     let ask = |key: &str, more: &[&str]| {
-        let launch = Launch::new(BINARY).env("MODEL_GATEWAY_ADMIN_KEY", key);
+        let launch = Launch::new(binary()).env("MODEL_GATEWAY_ADMIN_KEY", key);
         let launch = launch.arg("explain").arg(&request).arg("--url").arg(&url);
         more.iter().fold(launch, |launch, arg| launch.arg(*arg)).run()
     };

@@ -6,13 +6,13 @@ use gw_testkit::{Client, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 
 use crate::harness::management::{ask, create};
-use crate::harness::{ADMIN, BINARY, Setup, UPSTREAM_KEY, chat};
+use crate::harness::{ADMIN, Setup, UPSTREAM_KEY, binary, chat};
 
 const STORED: &str = "sk-stored-provider-key";
 const SEALING: &str = "0303030303030303030303030303030303030303030303030303030303030303";
 
 fn launch(config: &str, data: &Path) -> Launch {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     launch
         .env("MODEL_GATEWAY_DATA_DIR", &data.display().to_string())
         .env("MODEL_GATEWAY_ENCRYPTION_KEY", SEALING)

@@ -7,13 +7,13 @@ use std::process::{Command, Output};
 use gw_store::keys::is_well_formed;
 use gw_testkit::{Gateway, Launch, eventually};
 
-use crate::harness::{ADMIN, BINARY};
+use crate::harness::{ADMIN, binary};
 
 const DEMO: &str = "[[providers]]\nname = \"demo\"\n";
 const KEYS: &str = "[[keys]]\nname = \"boss\"\nkey = \"sk-test-admin\"\nrole = \"admin\"\n";
 
 fn launch(args: &[&str]) -> Launch {
-    args.iter().fold(Launch::new(BINARY), |launch, arg| launch.arg(*arg))
+    args.iter().fold(Launch::new(binary()), |launch, arg| launch.arg(*arg))
 }
 
 fn with_config(config: &str, args: &[&str]) -> Launch {

@@ -5,10 +5,10 @@ use std::process::Command;
 use gw_testkit::{FakeUpstream, Gateway, Launch, eventually};
 use serde_json::json;
 
-use crate::harness::{BINARY, chat};
+use crate::harness::{binary, chat};
 
 fn launch() -> Launch {
-    Launch::new(BINARY).arg("--listen").arg("127.0.0.1:0").arg("--no-discover")
+    Launch::new(binary()).arg("--listen").arg("127.0.0.1:0").arg("--no-discover")
 }
 
 /// The complete output of a first start.
@@ -122,7 +122,7 @@ async fn discover_takes_the_models_from_the_providers_own_list() {
         upstream.base_url()
     );
     let gateway =
-        Launch::new(BINARY).file("gateway.toml", config).arg("--listen").arg("127.0.0.1:0").start().await;
+        Launch::new(binary()).file("gateway.toml", config).arg("--listen").arg("127.0.0.1:0").start().await;
     let client = gateway.client().with_key("sk-k");
     // The start does not wait for providers. Their models appear after they have answered.
     let start = std::time::Instant::now();

@@ -3,7 +3,7 @@
 use gw_testkit::Launch;
 use serde_json::Value;
 
-use crate::harness::BINARY;
+use crate::harness::binary;
 
 const SOURCE: &str =
     "model_list:\n  - {model_name: a, litellm_params: {model: openai/x, api_key: os.environ/KEY_ONE}}\n";
@@ -14,12 +14,12 @@ fn utf8(bytes: &[u8]) -> String {
 
 #[test]
 fn the_configuration_and_the_report_go_to_different_outputs() {
-    let launch = Launch::new(BINARY).file("config.yaml", SOURCE);
+    let launch = Launch::new(binary()).file("config.yaml", SOURCE);
     let output = launch.arg("import").arg("litellm").arg("config.yaml").arg("--json").run();
     assert_eq!(output.status.code(), Some(0), "{}", utf8(&output.stderr));
     let report: Value = serde_json::from_slice(&output.stderr).expect("JSON");
     assert_eq!(report["variables"], serde_json::json!(["KEY_ONE"]));
-    let launch = Launch::new(BINARY).file("gateway.toml", utf8(&output.stdout)).env("KEY_ONE", "sk-1");
+    let launch = Launch::new(binary()).file("gateway.toml", utf8(&output.stdout)).env("KEY_ONE", "sk-1");
     let checked = launch.arg("check").run();
     assert_eq!(checked.status.code(), Some(0), "{}", utf8(&checked.stderr));
 }
@@ -31,7 +31,7 @@ fn the_result_goes_to_a_new_private_file() {
     let (source, out) = (directory.path().join("config.yaml"), directory.path().join("gateway.toml"));
     std::fs::write(&source, SOURCE).expect("written");
     let run = || {
-        let launch = Launch::new(BINARY).arg("import").arg("litellm").arg(source.display().to_string());
+        let launch = Launch::new(binary()).arg("import").arg("litellm").arg(source.display().to_string());
         launch.arg("--out").arg(out.display().to_string()).run()
     };
     let output = run();
@@ -48,7 +48,7 @@ fn a_file_that_is_no_configuration_is_refused_with_its_line() {
     for (text, word) in
         [("a: [1", "line 2"), ("- a\n- b\n", "no map"), ("", "empty"), ("a: &x [*y]\n", "line 1")]
     {
-        let launch = Launch::new(BINARY).file("config.yaml", text);
+        let launch = Launch::new(binary()).file("config.yaml", text);
         let output = launch.arg("import").arg("litellm").arg("config.yaml").run();
         assert_eq!(output.status.code(), Some(2), "{text}");
         let said = utf8(&output.stderr);

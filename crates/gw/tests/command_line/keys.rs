@@ -8,12 +8,12 @@ use gw_testkit::{Gateway, Launch, within};
 use serde_json::Value;
 
 use crate::harness::management::{CONFIG, boss, with_ledger};
-use crate::harness::{ADMIN, BINARY, chat};
+use crate::harness::{ADMIN, binary, chat};
 
 /// Runs the program beside this gateway: on its configuration and its store.
 fn beside(gateway: &Gateway, args: &[&str]) -> Output {
     let config = gateway.dir().join("gateway.toml");
-    let launch = Launch::new(BINARY)
+    let launch = Launch::new(binary())
         .env("MODEL_GATEWAY_DATA_DIR", &gateway.dir().join("data").to_string_lossy())
         .env("MODEL_GATEWAY_CONFIG", &config.to_string_lossy());
     args.iter().fold(launch, |launch, arg| launch.arg(*arg)).run()
@@ -21,7 +21,7 @@ fn beside(gateway: &Gateway, args: &[&str]) -> Output {
 
 /// Runs it against the gateway's address, with this admin key.
 fn remote(gateway: &Gateway, key: Option<&str>, args: &[&str]) -> Output {
-    let launch = Launch::new(BINARY);
+    let launch = Launch::new(binary());
     let launch = key.iter().fold(launch, |launch, key| launch.env("MODEL_GATEWAY_ADMIN_KEY", key));
     let url = format!("http://{}", gateway.addr);
     args.iter().fold(launch, |launch, arg| launch.arg(*arg)).arg("--url").arg(url).run()
@@ -170,14 +170,14 @@ async fn what_cannot_be_done_has_exit_code_2_and_what_fails_1() {
         );
     }
     let args = ["keys", "list", "--url", "http://127.0.0.1:1"];
-    let launch = args.iter().fold(Launch::new(BINARY), |launch, arg| launch.arg(*arg));
+    let launch = args.iter().fold(Launch::new(binary()), |launch, arg| launch.arg(*arg));
     let output = launch.env("MODEL_GATEWAY_ADMIN_KEY", "sk-x").run();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-    let launch = Launch::new(BINARY).file("gateway.toml", CONFIG).file("data", "not a directory");
+    let launch = Launch::new(binary()).file("gateway.toml", CONFIG).file("data", "not a directory");
     let output = launch.arg("keys").arg("list").run();
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
     let memory = format!("{CONFIG}\n[store]\nurl = \"sqlite::memory:\"\n");
-    let output = Launch::new(BINARY).file("gateway.toml", memory).arg("usage").run();
+    let output = Launch::new(binary()).file("gateway.toml", memory).arg("usage").run();
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(stderr(&output).contains("--url"), "{}", stderr(&output));
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use gw_testkit::{FakeUpstream, Launch};
 
-use crate::harness::BINARY;
+use crate::harness::binary;
 
 /// The commands of a page.
 fn commands(page: &str) -> String {
@@ -22,10 +22,10 @@ async fn every_command_of_the_page_on_keys_works() {
          [[keys]]\nname = \"boss\"\nkey = \"sk-test-admin\"\nrole = \"admin\"\n",
         upstream.base_url()
     );
-    let gateway = Launch::new(BINARY).file("gateway.toml", config).start().await;
+    let gateway = Launch::new(binary()).file("gateway.toml", config).start().await;
     let script = commands(page).replace("127.0.0.1:4000", &gateway.addr.to_string());
     assert!(script.matches("model-gateway").count() > 5 && script.matches("curl").count() > 5, "{script}");
-    let programs = Path::new(BINARY).parent().expect("a directory").to_string_lossy().into_owned();
+    let programs = Path::new(binary()).parent().expect("a directory").to_string_lossy().into_owned();
     let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
     let output = Command::new("bash")
         .args(["-euo", "pipefail", "-c", &script])

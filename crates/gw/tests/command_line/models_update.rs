@@ -9,7 +9,7 @@ use gw_admin::time::format_millis;
 use gw_testkit::{Answer, FakeUpstream, Launch};
 use serde_json::{Value, json};
 
-use crate::harness::BINARY;
+use crate::harness::binary;
 
 const DAY: i64 = 86_400_000;
 
@@ -68,7 +68,7 @@ impl Site {
     }
 
     fn launch(&self, args: &[&str]) -> Launch {
-        let launch = Launch::new(BINARY).file("gateway.toml", &self.config);
+        let launch = Launch::new(binary()).file("gateway.toml", &self.config);
         let launch = launch.env("MODEL_GATEWAY_DATA_DIR", &self.data.path().to_string_lossy());
         args.iter().fold(launch, |launch, arg| launch.arg(*arg))
     }
@@ -248,7 +248,7 @@ async fn a_catalogue_comes_from_an_address() {
 
 #[test]
 fn a_key_that_is_none_is_a_problem_of_the_configuration() {
-    let launch = Launch::new(BINARY).file("gateway.toml", "[catalogue]\ntrusted_keys = [\"RWshort\"]\n");
+    let launch = Launch::new(binary()).file("gateway.toml", "[catalogue]\ntrusted_keys = [\"RWshort\"]\n");
     let output = launch.arg("check").run();
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output).contains("is not a minisign public key"), "{}", text(&output));

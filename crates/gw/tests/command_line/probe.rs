@@ -5,7 +5,7 @@ use std::process::Output;
 use gw_testkit::{FakeUpstream, Launch};
 use serde_json::Value;
 
-use crate::harness::{BINARY, UPSTREAM_KEY};
+use crate::harness::{UPSTREAM_KEY, binary};
 
 fn config(server: &FakeUpstream) -> String {
     format!(
@@ -30,7 +30,7 @@ fn text(output: &Output) -> String {
 #[tokio::test]
 async fn nothing_is_called_without_consent_and_the_cost_is_told_before() {
     let server = FakeUpstream::start().await;
-    let launch = Launch::new(BINARY).file("gateway.toml", config(&server));
+    let launch = Launch::new(binary()).file("gateway.toml", config(&server));
     let output = probe(launch, &["acme", "m"]).await;
     assert_eq!((output.status.code(), server.hits()), (Some(2), 0), "{}", text(&output));
     assert!(text(&output).contains("probe of acme/m: at most 23 calls"), "{}", text(&output));
@@ -40,7 +40,7 @@ async fn nothing_is_called_without_consent_and_the_cost_is_told_before() {
 #[tokio::test]
 async fn an_endpoint_needs_no_configuration() {
     let server = FakeUpstream::start().await;
-    let launch = Launch::new(BINARY).env("PROBED_KEY", UPSTREAM_KEY);
+    let launch = Launch::new(binary()).env("PROBED_KEY", UPSTREAM_KEY);
     let url = server.base_url();
     let args = [
         "box",
@@ -77,7 +77,7 @@ async fn wrong_options_are_refused() {
         (&["acme", "e", "--yes", "--only", "stream"], "do not fit this kind of model"),
         (&["acme", "m", "--yes", "--only", "nothing"], "invalid value 'nothing'"),
     ] {
-        let launch = Launch::new(BINARY).file("gateway.toml", config(&server));
+        let launch = Launch::new(binary()).file("gateway.toml", config(&server));
         let output = probe(launch, args).await;
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", text(&output));
         assert!(text(&output).contains(message), "{args:?}: {}", text(&output));
@@ -89,7 +89,7 @@ async fn wrong_options_are_refused() {
 async fn a_failed_check_is_exit_code_1() {
     for (model, code) in [("chat", 0), ("error-400", 1)] {
         let launch =
-            Launch::new(BINARY).file("gateway.toml", "[[providers]]\nname = \"demo\"\napi = \"demo\"\n");
+            Launch::new(binary()).file("gateway.toml", "[[providers]]\nname = \"demo\"\napi = \"demo\"\n");
         let output = probe(launch, &["demo", model, "--yes", "--json", "--only", "chat"]).await;
         assert_eq!(output.status.code(), Some(code), "{}", text(&output));
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");

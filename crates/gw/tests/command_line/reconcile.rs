@@ -8,7 +8,7 @@ use gw_testkit::upstream::Recorded;
 use gw_testkit::{Answer, FakeUpstream, Launch};
 use serde_json::{Value, json};
 
-use crate::harness::BINARY;
+use crate::harness::binary;
 
 const ADMIN_KEY: &str = "sk-admin-canary-5512";
 
@@ -53,7 +53,7 @@ fn row(place: usize, provider: &str, model: &str, hour: i64) -> Entry {
 }
 
 async fn reconcile(config: &str, rows: &[Entry], args: &[&str]) -> Output {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     let data = launch.dir().join("data");
     std::fs::create_dir_all(&data).expect("a directory");
     let store = Store::open(&data.join("gateway.db")).await.expect("a store");

@@ -7,7 +7,7 @@ use gw_store::ledger::{Attempt, Entry, Tokens};
 use gw_testkit::Launch;
 use serde_json::{Value, json};
 
-use crate::harness::BINARY;
+use crate::harness::binary;
 
 /// `acme/m` is expensive and fast, `beta/m` cheap and slow; `gamma/m` has no requests, only a prior.
 const CONFIG: &str = r#"
@@ -117,7 +117,7 @@ fn log() -> Vec<Entry> {
 }
 
 async fn launch(entries: &[Entry]) -> Launch {
-    let launch = Launch::new(BINARY).file("gateway.toml", CONFIG);
+    let launch = Launch::new(binary()).file("gateway.toml", CONFIG);
     let data = launch.dir().join("data");
     std::fs::create_dir_all(&data).expect("a directory");
     let store = Store::open(&data.join("gateway.db")).await.expect("a store");

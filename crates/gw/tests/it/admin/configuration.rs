@@ -6,7 +6,7 @@ use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection, Row};
 
 use super::keys::ask;
-use crate::harness::{ADMIN, BINARY, KEY, assert_error, chat};
+use crate::harness::{ADMIN, KEY, assert_error, binary, chat};
 
 pub(super) const CONFIG: &str = "/admin/v1/config";
 pub(super) const CANARY: &str = "sk-made-over-the-api-5521";
@@ -37,7 +37,7 @@ impl Place {
     pub(super) fn launch(&self) -> Launch {
         let data = self.data.path().display().to_string();
         let launch =
-            Launch::new(BINARY).file("gateway.toml", self.config()).env("MODEL_GATEWAY_DATA_DIR", &data);
+            Launch::new(binary()).file("gateway.toml", self.config()).env("MODEL_GATEWAY_DATA_DIR", &data);
         launch.arg("serve")
     }
 

@@ -4,7 +4,7 @@ use gw_testkit::{Client, Gateway, Launch, eventually, within};
 use serde_json::{Value, json};
 
 pub(crate) use crate::harness::management::{ask, create};
-use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, chat, serve, world};
+use crate::harness::{ADMIN, KEY, Setup, World, assert_error, binary, chat, serve, world};
 
 const KEYS: &str = "/admin/v1/keys";
 const TEAMS: &str = "/admin/v1/teams";
@@ -428,7 +428,7 @@ async fn r04_a_change_in_one_process_is_in_force_in_another() {
     let launch = || {
         let keys = format!("[[keys]]\nname = \"boss\"\nkey = \"{ADMIN}\"\nrole = \"admin\"\n");
         let store = format!("[store]\nurl = \"sqlite://{}/gateway.db\"\n", shared.path().display());
-        Launch::new(BINARY).file("gateway.toml", format!("{DEMO}\n{store}\n{keys}")).start()
+        Launch::new(binary()).file("gateway.toml", format!("{DEMO}\n{store}\n{keys}")).start()
     };
     let (one, two) = (launch().await, launch().await);
     let admin = one.client().with_key(ADMIN);

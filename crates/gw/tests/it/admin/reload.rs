@@ -13,7 +13,7 @@ use gw_testkit::wait::within;
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Signal, eventually};
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, BINARY, KEY, METERED, Setup, World, chat, chat_with};
+use crate::harness::{ADMIN, KEY, METERED, Setup, World, binary, chat, chat_with};
 
 const CHAT: &str = "/v1/chat/completions";
 const UNWATCHED: &str = "reload_on_change = false";
@@ -122,7 +122,7 @@ async fn a_sighup_loads_the_file_that_nobody_watches() {
 #[tokio::test]
 async fn a_replaced_symbolic_link_beside_the_file_is_noticed() {
     let world = Setup::default().start().await;
-    let launch = Launch::new(BINARY);
+    let launch = Launch::new(binary());
     let folder = launch.dir().join("mounted");
     let link = |version: &str| {
         // A ConfigMap: gateway.toml -> ..data/gateway.toml, ..data -> ..version; an update replaces ..data.
@@ -187,7 +187,7 @@ async fn pools_circuits_limits_and_the_cache_survive_for_unchanged_parts() {
     let config =
         Setup { server: UNWATCHED, ..Setup::default() }.config(&upstream.base_url(), &second.base_url());
     // Each worker has connections of its own to the upstream.
-    let launch = Launch::new(BINARY).file("gateway.toml", config).env("TOKIO_WORKER_THREADS", "1");
+    let launch = Launch::new(binary()).file("gateway.toml", config).env("TOKIO_WORKER_THREADS", "1");
     let gateway = launch.start().await;
     let client = gateway.client().with_key(KEY);
     let world = World { upstream, second, gateway, client };
@@ -264,7 +264,7 @@ async fn the_command_says_what_changed_or_why_not() {
     let world = unwatched().await;
     let url = format!("http://{}", world.gateway.addr);
     let command = || {
-        Launch::new(BINARY).arg("reload").arg("--url").arg(&url).env("MODEL_GATEWAY_ADMIN_KEY", ADMIN).run()
+        Launch::new(binary()).arg("reload").arg("--url").arg(&url).env("MODEL_GATEWAY_ADMIN_KEY", ADMIN).run()
     };
     replace(&world.gateway, &config_with(&world, "new = \"acme/fast\"\n"));
     let done = command();

@@ -16,7 +16,7 @@ use gw_testkit::{Answer, Client, FakeUpstream, Launch, Signal, eventually, open_
 use serde_json::json;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::harness::{BINARY, KEY, Setup, chat, chat_with, world};
+use crate::harness::{KEY, Setup, binary, chat, chat_with, world};
 use crate::ledger::rows;
 
 const CHAT: &str = "/v1/chat/completions";
@@ -44,12 +44,12 @@ async fn p04_a_gateway_that_takes_over_under_load_refuses_nothing() {
     open_files(8192);
     let upstream = FakeUpstream::start().await;
     let config = Setup::default().config(&upstream.base_url(), &upstream.base_url());
-    let mut first = Launch::new(BINARY).file("gateway.toml", &config).start().await;
+    let mut first = Launch::new(binary()).file("gateway.toml", &config).start().await;
     let over = Arc::new(AtomicBool::new(false));
     let loading = load(&first.client().with_key(KEY), &over);
     eventually("the load has begun", || (upstream.hits() > 100).then_some(())).await;
     let data = first.dir().join("data");
-    let second = Launch::new(BINARY)
+    let second = Launch::new(binary())
         .file("gateway.toml", &config)
         .env("MODEL_GATEWAY_DATA_DIR", data.to_str().expect("UTF-8"))
         .arg("serve")
@@ -71,14 +71,14 @@ async fn p04_a_gateway_that_takes_over_under_load_refuses_nothing() {
 async fn a_take_over_without_a_running_gateway_is_a_usual_start() {
     let config = Setup::default().config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
     let gateway =
-        Launch::new(BINARY).file("gateway.toml", config).arg("serve").arg("--take-over").start().await;
+        Launch::new(binary()).file("gateway.toml", config).arg("serve").arg("--take-over").start().await;
     gateway.client().get("/healthz").await.ok();
 }
 
 #[tokio::test]
 async fn silent_peers_of_the_hand_over_hold_up_no_take_over() {
     let config = Setup::default().config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
-    let mut first = Launch::new(BINARY).file("gateway.toml", config.clone()).arg("serve").start().await;
+    let mut first = Launch::new(binary()).file("gateway.toml", config.clone()).arg("serve").start().await;
     let data = first.dir().join("data");
     // More of them than processes that may start at one time.
     let mut silent = Vec::new();
@@ -90,7 +90,7 @@ async fn silent_peers_of_the_hand_over_hold_up_no_take_over() {
         tokio::io::AsyncReadExt::read_exact(&mut stream, &mut byte).await.expect("the byte with the sockets");
         silent.push(stream);
     }
-    let second = Launch::new(BINARY)
+    let second = Launch::new(binary())
         .file("gateway.toml", config.replace("127.0.0.1:0", &first.addr.to_string()))
         .env("MODEL_GATEWAY_DATA_DIR", data.to_str().expect("UTF-8"))
         .arg("serve")
@@ -104,7 +104,7 @@ async fn silent_peers_of_the_hand_over_hold_up_no_take_over() {
 
 #[tokio::test]
 async fn a_gateway_that_gives_no_sockets_ends_a_take_over_with_a_clear_error() {
-    let launch = Launch::new(BINARY)
+    let launch = Launch::new(binary())
         .file("gateway.toml", Setup::default().config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1"));
     let data = launch.dir().join("data");
     std::fs::create_dir(&data).expect("a directory");
@@ -121,7 +121,7 @@ async fn a_gateway_goes_on_when_the_next_one_cannot_use_its_sockets() {
     let mut world = world().await;
     let data = world.gateway.dir().join("data");
     let other = Setup::default().config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
-    let next = Launch::new(BINARY)
+    let next = Launch::new(binary())
         .file("gateway.toml", other.replace("127.0.0.1:0", "127.0.0.2:0"))
         .env("MODEL_GATEWAY_DATA_DIR", data.to_str().expect("UTF-8"))
         .arg("serve")
@@ -138,7 +138,7 @@ fn activated(launch: &Launch, socket: &TcpListener) -> Child {
     let script = "exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" serve";
     let home = launch.dir();
     Command::new("sh")
-        .args(["-c", script, BINARY])
+        .args(["-c", script, binary()])
         .current_dir(home)
         .env_clear()
         .env("HOME", home)
@@ -163,7 +163,7 @@ fn terminate(child: &Child) {
 async fn p04_connections_wait_in_the_socket_of_the_service_manager() {
     let upstream = FakeUpstream::start().await;
     let config = Setup::default().config(&upstream.base_url(), &upstream.base_url());
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     let socket = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let addr: SocketAddr = socket.local_addr().expect("an address");
     let client = Client::new(addr).with_key(KEY);
@@ -202,7 +202,7 @@ async fn the_service_manager_hears_of_start_reload_and_stop() {
     let socket = UnixDatagram::bind(&path).expect("a socket");
     socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
     let config = Setup::default().config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
-    let mut gateway = Launch::new(BINARY)
+    let mut gateway = Launch::new(binary())
         .file("gateway.toml", config)
         .env("NOTIFY_SOCKET", path.to_str().expect("UTF-8"))
         .env("WATCHDOG_USEC", "20000000")

@@ -10,7 +10,7 @@ use gw_wire::prompt_cache::{CacheMiss, MissCause, PromptCacheUse};
 use serde_json::{Value, json};
 
 pub(crate) use crate::harness::management::{CONFIG, boss, with_ledger};
-use crate::harness::{ADMIN, BINARY, assert_error, with};
+use crate::harness::{ADMIN, assert_error, binary, with};
 
 /// 2026-11-21T09:00:00Z.
 const NINE: i64 = 1_795_251_600_000;
@@ -89,7 +89,7 @@ async fn with_ledgers(entries: &[Entry]) -> [(Gateway, Client); 2] {
     store.record(entries).await.expect("recorded");
     store.close().await;
     let config = format!("{CONFIG}\n[store]\nurl = \"{url}\"\nretention_days = 0\n");
-    let gateway = Launch::new(BINARY).file("gateway.toml", config).start().await;
+    let gateway = Launch::new(binary()).file("gateway.toml", config).start().await;
     let admin = gateway.client().with_key(ADMIN);
     [with_ledger(entries).await, (gateway, admin)]
 }

@@ -6,10 +6,10 @@ use gw_testkit::postgres::Postgres;
 use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, Redis, eventually};
 
 use super::{CHAT, alert, ask, by_id, heard, limited, receiver, verified};
-use crate::harness::{ADMIN, BINARY};
+use crate::harness::{ADMIN, binary};
 
 async fn start(config: &str, data: &std::path::Path) -> Gateway {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 

@@ -4,7 +4,7 @@ use gw_testkit::{Answer, Launch};
 use serde_json::{Value, json};
 
 use super::{CHAT, SECRET, alert, ask, by_id, heard, limited, receiver, url_of, verified};
-use crate::harness::{ADMIN, BINARY, KEY};
+use crate::harness::{ADMIN, KEY, binary};
 
 #[tokio::test]
 async fn a_test_is_sent_once_and_told_honestly() {
@@ -30,7 +30,7 @@ async fn a_test_is_sent_once_and_told_honestly() {
     assert_eq!((unknown.status, unknown.code().as_str()), (404, "not_found"));
     let command = |name: &str| {
         let url = format!("http://{}", world.gateway.addr);
-        let launch = Launch::new(BINARY).env("MODEL_GATEWAY_ADMIN_KEY", ADMIN);
+        let launch = Launch::new(binary()).env("MODEL_GATEWAY_ADMIN_KEY", ADMIN);
         launch.arg("alerts").arg("test").arg(name).arg("--url").arg(url)
     };
     let output = tokio::task::spawn_blocking({
@@ -140,7 +140,7 @@ async fn an_alert_of_the_api_may_not_call_private_addresses_unless_it_says_so() 
 fn wrong_alerts_are_refused_with_their_place() {
     let check = |lines: &str| {
         let config = format!("[[alerts]]\nname = \"a\"\n{lines}\n");
-        let output = Launch::new(BINARY).file("gateway.toml", config).arg("check").run();
+        let output = Launch::new(binary()).file("gateway.toml", config).arg("check").run();
         (
             output.status.code(),
             String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),

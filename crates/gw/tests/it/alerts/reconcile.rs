@@ -13,7 +13,7 @@ use gw_wire::calendar::{rfc3339, unix_seconds};
 use serde_json::json;
 
 use super::{alert, by_id, heard, receiver, verified};
-use crate::harness::{ADMIN, BINARY};
+use crate::harness::{ADMIN, binary};
 
 const DAY: i64 = 86_400;
 
@@ -77,7 +77,7 @@ async fn fill_file(data: &Path) {
 }
 
 async fn start(config: &str, data: &Path) -> Gateway {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 

@@ -5,7 +5,7 @@ use gw_testkit::upstream::sse_data;
 use gw_testkit::{Answer, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 
-use crate::harness::{BINARY, KEY, Setup, chat, chat_with, world};
+use crate::harness::{KEY, Setup, binary, chat, chat_with, world};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -21,7 +21,7 @@ async fn gemini() -> (Gateway, FakeUpstream, FakeUpstream) {
         first.addr,
         spare.base_url()
     );
-    (Launch::new(BINARY).file("gateway.toml", &config).start().await, first, spare)
+    (Launch::new(binary()).file("gateway.toml", &config).start().await, first, spare)
 }
 
 fn candidate(text: &str, reason: &str) -> Value {

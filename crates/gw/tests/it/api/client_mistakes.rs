@@ -3,7 +3,7 @@
 use gw_testkit::{Answer, Launch};
 use serde_json::json;
 
-use crate::harness::{ADMIN, BINARY, KEY, LIMITED, assert_error, chat, world};
+use crate::harness::{ADMIN, KEY, LIMITED, assert_error, binary, chat, world};
 
 #[tokio::test]
 async fn a_wrong_base_url_is_answered_with_the_right_one() {
@@ -58,7 +58,7 @@ async fn two_listeners_tell_each_its_own() {
         "[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"\n[[providers]]\nname = \"demo\"\napi = \"demo\"\n\
          [[keys]]\nname = \"k\"\nkey = \"{KEY}\"\n"
     );
-    let gateway = Launch::new(BINARY).file("gateway.toml", config).start().await;
+    let gateway = Launch::new(binary()).file("gateway.toml", config).start().await;
     let links = gateway.client().get("/").await.ok().json();
     assert!(links.get("base_url").is_some() && links.get("documentation").is_none(), "{links}");
 }

@@ -10,7 +10,7 @@ use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Signal};
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, BINARY, KEY, chat, chat_with};
+use crate::harness::{ADMIN, KEY, binary, chat, chat_with};
 use crate::streaming::chunks::assert_broken_off;
 
 const CHAT: &str = "/v1/chat/completions";
@@ -52,7 +52,7 @@ async fn gateway(api: &str, lines: &str) -> (Gateway, FakeUpstream, Client) {
          pricing = {{ official_input_per_m = 1.0, official_output_per_m = 30.0 }}\n",
         upstream.addr
     );
-    let launch = Launch::new(BINARY).env("TOKIO_WORKER_THREADS", "1").file("gateway.toml", &config);
+    let launch = Launch::new(binary()).env("TOKIO_WORKER_THREADS", "1").file("gateway.toml", &config);
     let gateway = launch.start().await;
     let client = gateway.client().with_key(KEY);
     (gateway, upstream, client)

@@ -7,7 +7,7 @@ use gw_testkit::certificate::Certificate;
 use gw_testkit::{FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 
-use crate::harness::{BINARY, KEY, Setup, chat, chat_with, world};
+use crate::harness::{KEY, Setup, binary, chat, chat_with, world};
 
 /// Sends a chat request with curl; gives the HTTP version, the status and the body.
 pub(crate) async fn curl(url: &str, args: &[&str], body: &Value) -> (String, String, String) {
@@ -43,7 +43,7 @@ async fn with_tls(upstream: &FakeUpstream) -> Gateway {
     let made = Certificate::of(&["127.0.0.1"]);
     let setup = Setup { server: "tls = { cert = \"cert.pem\", key = \"key.pem\" }", ..Setup::default() };
     let config = setup.config(&upstream.base_url(), &upstream.base_url());
-    let launch = Launch::new(BINARY)
+    let launch = Launch::new(binary())
         .file("gateway.toml", config)
         .file("cert.pem", made.pem)
         .file("key.pem", made.key_pem);

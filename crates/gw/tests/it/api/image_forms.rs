@@ -4,7 +4,7 @@ use gw_testkit::{Answer, FakeUpstream, Launch, PIXEL};
 use serde_json::{Value, json};
 
 use crate::harness::forms::{form, post_form};
-use crate::harness::{ADMIN, BINARY, KEY, assert_invalid, logged, world};
+use crate::harness::{ADMIN, KEY, assert_invalid, binary, logged, world};
 
 const EDIT: &str = "/v1/images/edits";
 const VARY: &str = "/v1/images/variations";
@@ -150,7 +150,7 @@ async fn amazon_varies_images_and_a_signature_covers_them() {
     let config = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\n[routing]\nretries = 0\n[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\n{extra}"
     );
-    let launch = Launch::new(BINARY)
+    let launch = Launch::new(binary())
         .env("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
         .env("AWS_SECRET_ACCESS_KEY", "wJalrXUtnFEMI/K7MDENG")
         .file("gateway.toml", &config);

@@ -3,7 +3,7 @@
 use gw_testkit::{Client, Gateway, Launch, Response};
 use serde_json::{Value, json};
 
-use crate::harness::{BINARY, KEY, LIMITED, chat, serve, world};
+use crate::harness::{KEY, LIMITED, binary, chat, serve, world};
 
 /// Three aliases, two of them for agents, and a key that may use one model.
 const CONFIG: &str = r#"
@@ -146,7 +146,8 @@ async fn a_limited_key_sees_only_the_aliases_of_its_models() {
 #[tokio::test]
 async fn codex_gets_both_shapes_and_a_tag() {
     let with_prompt = CONFIG.replace("<agents>", "[agents]\ncodex_instructions = \"prompt.md\"");
-    let launch = Launch::new(BINARY).file("gateway.toml", with_prompt).file("prompt.md", "You write code.\n");
+    let launch =
+        Launch::new(binary()).file("gateway.toml", with_prompt).file("prompt.md", "You write code.\n");
     let gateway = launch.start().await;
     let client = gateway.client().with_key(KEY);
     let answer = client.get("/v1/models?client_version=0.160.0").await.ok();
@@ -172,7 +173,7 @@ async fn codex_keeps_its_own_prompt_unless_the_configuration_gives_one() {
     assert_eq!(body["models"], json!([]), "Codex reads the list without an error, and changes nothing");
     assert!(ids(&body).contains(&"acme/fast"));
     let missing = "[[providers]]\nname = \"demo\"\n[agents]\ncodex_instructions = \"gone.md\"\n";
-    let check = Launch::new(BINARY).file("gateway.toml", missing).arg("check").run();
+    let check = Launch::new(binary()).file("gateway.toml", missing).arg("check").run();
     let said = String::from_utf8_lossy(&check.stdout).into_owned() + &String::from_utf8_lossy(&check.stderr);
     assert_eq!(check.status.code(), Some(2), "{said}");
     assert!(said.contains("agents.codex_instructions: cannot be read: the file does not exist"), "{said}");

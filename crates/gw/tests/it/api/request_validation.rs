@@ -7,7 +7,7 @@ use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 
 use crate::harness::{
-    ADMIN, BINARY, KEY, Setup, UPSTREAM_KEY, assert_error, assert_invalid, chat, chat_with, logged, with,
+    ADMIN, KEY, Setup, UPSTREAM_KEY, assert_error, assert_invalid, binary, chat, chat_with, logged, with,
     world,
 };
 
@@ -125,7 +125,7 @@ async fn discovered(upstream: &FakeUpstream, list: &Value, more: &str) -> Gatewa
         upstream.base_url()
     );
     let gateway =
-        Launch::new(BINARY).file("gateway.toml", config).arg("--listen").arg("127.0.0.1:0").start().await;
+        Launch::new(binary()).file("gateway.toml", config).arg("--listen").arg("127.0.0.1:0").start().await;
     let client = gateway.client().with_key(KEY);
     let start = std::time::Instant::now();
     while client.get("/v1/models").await.ok().json()["total"] == 0 {
@@ -321,7 +321,7 @@ async fn aliases_can_be_written_as_tables_and_must_not_hide_a_model() {
     let client = gateway.client().with_key(KEY);
     let answer = client.post_json("/v1/chat/completions", &chat("vendor/best")).await.ok().json();
     assert_eq!(answer["gateway"]["model_used"], "demo/chat");
-    let output = Launch::new(BINARY).file("gateway.toml", config("demo/embed")).arg("check").run();
+    let output = Launch::new(binary()).file("gateway.toml", config("demo/embed")).arg("check").run();
     let told =
         String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(2), "{told}");

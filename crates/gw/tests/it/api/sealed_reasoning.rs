@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::replay::answers::{SIGNATURE, SIGNATURES, anthropic, anthropic_blocks};
 use super::replay::{ask, history, request};
-use crate::harness::{ADMIN, BINARY, KEY};
+use crate::harness::{ADMIN, KEY, binary};
 
 const MODEL: &str = "claude/claude-opus-5-5";
 const VARIABLE: &str = "MODEL_GATEWAY_ENCRYPTION_KEY";
@@ -33,7 +33,7 @@ fn launch(upstream: &FakeUpstream, data: &Path, store: &str) -> Launch {
          [[models]]\nid = \"{MODEL}\"\n",
         upstream.addr
     );
-    Launch::new(BINARY).file("gateway.toml", config).env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy())
+    Launch::new(binary()).file("gateway.toml", config).env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy())
 }
 
 /// The first answer of a conversation.

@@ -10,7 +10,7 @@ use gw_testkit::{Answer, Client, FakeUpstream, Launch, Redis, Response};
 use serde_json::{Value, json};
 
 use crate::cache::cache_result;
-use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, logged, with, world};
+use crate::harness::{ADMIN, KEY, Setup, World, assert_error, binary, logged, with, world};
 
 pub(crate) const PATH: &str = "/v1/embeddings";
 const ON: &str = "[cache]\nembeddings = true\n";
@@ -326,7 +326,7 @@ async fn a_batch_of_two_thousand_hits_partly_over_redis_and_one_that_is_frozen_c
     let extra = format!("[redis]\nurl = \"{}\"\ntimeout_ms = 3000\n{ON}backend = \"redis\"\n", redis.url());
     let acme = "embedding_batch = 2048".to_owned();
     let config = Setup { acme, extra, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
-    let start = async || Launch::new(BINARY).file("gateway.toml", &config).start().await;
+    let start = async || Launch::new(binary()).file("gateway.toml", &config).start().await;
     let (one, two) = (start().await, start().await);
     let (first, second) = (one.client().with_key(KEY), two.client().with_key(KEY));
     let texts: Vec<String> = (0..2048).map(|n| format!("text {n}")).collect();

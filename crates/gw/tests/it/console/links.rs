@@ -1,12 +1,13 @@
 //! Links that sign in once.
 
 use gw_testkit::Launch;
+use gw_testkit::wait::eventually;
 use serde_json::json;
 use sqlx::sqlite::SqliteConnectOptions;
 use sqlx::{ConnectOptions, Connection};
 
 use super::browser::{page, page_with, session, session_of};
-use crate::harness::{ADMIN, BINARY, KEY, World, assert_error, world};
+use crate::harness::{ADMIN, KEY, World, assert_error, binary, world};
 
 async fn make(world: &World, key: &str) -> String {
     let made = world.gateway.client().post_json("/auth/links", &json!({ "key": key })).await;
@@ -68,10 +69,16 @@ async fn a_link_has_the_rights_of_its_key_and_only_a_key_makes_one() {
 
 #[tokio::test]
 async fn the_first_start_prints_a_link_that_signs_in_as_the_admin() {
-    let gateway = Launch::new(BINARY).file("gateway.toml", "[[providers]]\nname = \"demo\"\n").start().await;
-    let printed = gateway.stdout().join("\n");
+    let gateway =
+        Launch::new(binary()).file("gateway.toml", "[[providers]]\nname = \"demo\"\n").start().await;
     let start = format!("http://{}/ui/#token=", gateway.addr);
-    let token = printed.split_once(&start).expect("a link").1.split_whitespace().next().expect("a token");
+    let token = eventually("a link with a token", || {
+        let printed = gateway.stdout().join("\n");
+        let (_, rest) = printed.split_once(&start)?;
+        rest.split_whitespace().next().map(str::to_owned)
+    })
+    .await;
+    let token = token.as_str();
     let answer = page(&gateway).post_json("/auth/link", &json!({ "token": token })).await.ok();
     let (id, _) = session_of(&answer).expect("a session");
     let who = session(&page_with(&gateway, &id)).await;

@@ -10,7 +10,7 @@ use gw_testkit::upstream::{chat_body, chat_transcript, sse_data};
 use gw_testkit::{Answer, FakeUpstream, Launch, Response};
 use serde_json::{Value, json};
 
-use crate::harness::{BINARY, Differences, KEY, Setup, World, assert_error, chat, chat_with, compressed};
+use crate::harness::{Differences, KEY, Setup, World, assert_error, binary, chat, chat_with, compressed};
 use crate::streaming::chunks::assert_broken_off;
 
 const CHAT: &str = "/v1/chat/completions";
@@ -38,7 +38,7 @@ async fn over_tls(trusted: &Certificate, presented: &Certificate) -> (FakeUpstre
     let upstream = FakeUpstream::start_tls(presented).await;
     let config = Setup { routing: "retries = 0", ..Setup::default() }
         .config(&upstream.base_url(), &upstream.base_url());
-    let launch = Launch::new(BINARY).file("gateway.toml", config).file("roots.pem", &trusted.pem);
+    let launch = Launch::new(binary()).file("gateway.toml", config).file("roots.pem", &trusted.pem);
     let roots = launch.dir().join("roots.pem").to_string_lossy().into_owned();
     let gateway = launch.env("SSL_CERT_FILE", &roots).start().await;
     let answer = gateway.client().with_key(KEY).post_json(CHAT, &chat("acme/fast")).await;

@@ -17,7 +17,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
-use crate::harness::{BINARY, Setup, send_chat};
+use crate::harness::{Setup, binary, send_chat};
 
 const KEY: &str = "sk-chaos";
 const CLIENTS: usize = 24;
@@ -91,7 +91,7 @@ struct World {
 
 impl World {
     async fn launch(&self, replica: usize) -> Gateway {
-        let launch = Launch::new(BINARY).file("gateway.toml", &self.config);
+        let launch = Launch::new(binary()).file("gateway.toml", &self.config);
         launch.env("MODEL_GATEWAY_DATA_DIR", &self.data[replica].path().to_string_lossy()).start().await
     }
 

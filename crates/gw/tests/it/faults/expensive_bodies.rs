@@ -10,7 +10,7 @@ use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 
-use crate::harness::{BINARY, KEY};
+use crate::harness::{KEY, binary};
 
 const CHAT: &str = "/v1/chat/completions";
 /// Bytes of a body. A debug build reads them in about a hundred milliseconds.
@@ -30,7 +30,7 @@ async fn gateway(api: &str, lines: &str, model: &str) -> (Gateway, FakeUpstream)
          [[models]]\nid = \"my/{model}\"\ncategory = [\"chat\", \"embedding\"]\n",
         upstream.addr
     );
-    let launch = Launch::new(BINARY).env("TOKIO_WORKER_THREADS", "1").file("gateway.toml", &config);
+    let launch = Launch::new(binary()).env("TOKIO_WORKER_THREADS", "1").file("gateway.toml", &config);
     (launch.start().await, upstream)
 }
 

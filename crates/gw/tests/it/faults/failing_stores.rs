@@ -12,7 +12,7 @@ use sqlx::{ConnectOptions, Connection, Row};
 use tempfile::TempDir;
 
 use crate::admin::keys::ask;
-use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, chat, chat_with, serve, world};
+use crate::harness::{ADMIN, KEY, Setup, World, assert_error, binary, chat, chat_with, serve, world};
 
 /// Opens a gateway's database like another program.
 async fn other_program(gateway: &Gateway) -> SqliteConnection {
@@ -145,7 +145,7 @@ async fn s01_a_stop_while_the_store_is_locked_loses_no_row() {
     assert!(written(&mut lock).await.is_empty());
     let data = world.gateway.dir().join("data");
     let config = Setup::default().config(&world.upstream.base_url(), &world.second.base_url());
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     let next = launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await;
     let mut rows = written_all(&mut lock, ids.len()).await;
     rows.sort();
@@ -199,7 +199,7 @@ async fn s02_disk_full() {
     let (upstream, second) =
         (gw_testkit::FakeUpstream::start().await, gw_testkit::FakeUpstream::start().await);
     let config = Setup::default().config(&upstream.base_url(), &second.base_url());
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     let disk = SmallDisk::mount(launch.dir().join("data"), "size=1m");
     let gateway = launch.start().await;
     let client = gateway.client().with_key(KEY);
@@ -271,7 +271,7 @@ async fn s02_disk_full() {
 fn refuses(data: &Path, told: &str) {
     let path = data.join("gateway.db");
     let before = std::fs::read(&path).expect("the file");
-    let launch = Launch::new(BINARY)
+    let launch = Launch::new(binary())
         .file(
             "gateway.toml",
             "[[providers]]\nname = \"demo\"\napi = \"demo\"\n[server]\nlisten = \"127.0.0.1:0\"\n",
@@ -323,7 +323,7 @@ async fn s03_a_store_that_cannot_be_used_is_one_line_and_left_as_it_is() {
     drop(disk);
     // The gateway uses the file again once it lies in a writable place.
     let restored = with(&good);
-    let launch = Launch::new(BINARY).file(
+    let launch = Launch::new(binary()).file(
         "gateway.toml",
         "[[providers]]\nname = \"demo\"\napi = \"demo\"\n[server]\nlisten = \"127.0.0.1:0\"\n",
     );

@@ -8,7 +8,7 @@ use gw_testkit::{Client, Launch};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-use crate::harness::{BINARY, Setup, World, chat};
+use crate::harness::{Setup, World, binary, chat};
 
 /// The answer to every connection: first these bytes, then those again and again.
 type Script = (&'static str, Vec<u8>, Vec<u8>);
@@ -62,7 +62,7 @@ async fn i38_a_start_on_a_hostile_postgres_ends_with_an_error() {
             "[server]\nlisten = \"127.0.0.1:0\"\n[store]\nurl = \"postgres://u:secret-7391@127.0.0.1:{port}/d\"\n\
              start_timeout_seconds = 1\n[[keys]]\nname = \"a\"\nkey = \"sk-a\"\n"
         );
-        let launch = Launch::new(BINARY).file("gateway.toml", config).arg("serve");
+        let launch = Launch::new(binary()).file("gateway.toml", config).arg("serve");
         let start = Instant::now();
         let output = tokio::task::spawn_blocking(move || launch.run()).await.expect("it ends");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -1,7 +1,7 @@
 //! Loads of one key that hold much memory: another key and `/healthz` are served beside each, in a small container (C35, P5).
 //!
-//! Every run takes a tenth of each load. `LOADS=full` takes all, and `LOADS_BINARY` names another program than the debug build:
-//! `LOADS=full LOADS_BINARY=target/release/model-gateway cargo test --package gw --test it -- loads_of_one_key --nocapture`
+//! Every run takes a tenth of each load. `LOADS=full` takes all, and `MODEL_GATEWAY_BIN` names another program than the debug build:
+//! `LOADS=full MODEL_GATEWAY_BIN=$PWD/target/release/model-gateway cargo test --package gw --test it -- loads_of_one_key --nocapture`
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::scarce_resources::peak_mib;
-use crate::harness::{ADMIN, BINARY, KEY, Setup, chat, chat_with};
+use crate::harness::{ADMIN, KEY, Setup, binary, chat, chat_with};
 
 const CHAT: &str = "/v1/chat/completions";
 const RESPONSES: &str = "/v1/responses";
@@ -58,9 +58,7 @@ impl Loaded {
         let config = setup.config(&upstream.base_url(), &second.base_url());
         let join = group.as_ref().map(|group| format!("echo $$ > '{}' && ", group.members().display()));
         let script = format!("{}exec \"$0\" serve", join.unwrap_or_default());
-        let binary = std::env::var("LOADS_BINARY").unwrap_or_else(|_| BINARY.to_owned());
-        let binary = std::path::absolute(root().join(binary)).expect("a path");
-        let launch = Launch::new("sh").arg("-c").arg(script).arg(binary.display().to_string());
+        let launch = Launch::new("sh").arg("-c").arg(script).arg(binary());
         let gateway = launch.file("gateway.toml", config).start().await;
         let client = gateway.client().with_key(KEY);
         let other = gateway.client().with_key(ADMIN);
@@ -85,10 +83,6 @@ impl Loaded {
         }
         clients.join_all().await
     }
-}
-
-fn root() -> std::path::PathBuf {
-    std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Opens connections that send the request and read nothing; gives them as soon as each has its head.

@@ -3,7 +3,7 @@
 use gw_testkit::postgres::{PASSWORD, Postgres};
 use gw_testkit::{Launch, eventually};
 
-use crate::harness::BINARY;
+use crate::harness::binary;
 
 fn config(url: &str, seconds: u32) -> String {
     format!(
@@ -17,7 +17,7 @@ async fn s05_a_start_waits_for_postgres_and_ends_when_it_has_waited_long_enough(
     let mut server = Postgres::start();
     let url = server.database();
     server.stop();
-    let launch = Launch::new(BINARY).file("gateway.toml", config(&url, 1)).arg("serve");
+    let launch = Launch::new(binary()).file("gateway.toml", config(&url, 1)).arg("serve");
     let output = launch.run();
     let said =
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -25,7 +25,7 @@ async fn s05_a_start_waits_for_postgres_and_ends_when_it_has_waited_long_enough(
     assert!(said.contains("cannot be reached") && said.contains("trying again"), "{said}");
     assert!(!said.contains(PASSWORD), "{said}");
 
-    let launch = Launch::new(BINARY).file("gateway.toml", config(&url, 60)).arg("serve");
+    let launch = Launch::new(binary()).file("gateway.toml", config(&url, 60)).arg("serve");
     let starting = tokio::spawn(launch.start());
     server.resume();
     let gateway = starting.await.expect("it starts");

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::admin::keys::{ask, create};
-use crate::harness::{ADMIN, BINARY, KEY, Setup, assert_error};
+use crate::harness::{ADMIN, KEY, Setup, assert_error, binary};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -72,7 +72,7 @@ impl Replicas {
         let store = through(&self.url, self.postgres.addr().port(), postgres);
         let shared = through(&self.redis.url(), self.redis.port(), redis);
         let config = self.config.replace("<store>", &store).replace("<redis>", &shared);
-        let launch = Launch::new(BINARY).file("gateway.toml", config);
+        let launch = Launch::new(binary()).file("gateway.toml", config);
         launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy())
     }
 

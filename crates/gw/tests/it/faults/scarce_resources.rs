@@ -17,7 +17,7 @@ use serde_json::json;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, chat, chat_with, logged};
+use crate::harness::{ADMIN, KEY, Setup, World, assert_error, binary, chat, chat_with, logged};
 use crate::security::listeners::admin_address;
 
 const CHAT: &str = "/v1/chat/completions";
@@ -195,7 +195,7 @@ async fn c22_over_tls_a_connection_beyond_the_limit_is_closed() {
     let server = "max_connections = 1\ntls = { cert = \"cert.pem\", key = \"key.pem\" }";
     let config =
         Setup { server, ..Setup::default() }.config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
-    let launch = Launch::new(BINARY).file("gateway.toml", config).file("cert.pem", &made.pem);
+    let launch = Launch::new(binary()).file("gateway.toml", config).file("cert.pem", &made.pem);
     let gateway = launch.file("key.pem", &made.key_pem).start().await;
     // It has the place while its handshake is awaited.
     let mut inside = RawClient::connect(gateway.addr).await;
@@ -260,7 +260,7 @@ async fn p05_waves_of_sixty_large_bodies_fit_into_a_container() {
         .as_ref()
         .map_or_else(String::new, |group| format!("echo $$ > '{}' && ", group.members().display()));
     let script = format!("{join}exec \"$0\" serve");
-    let launch = Launch::new("sh").arg("-c").arg(script).arg(BINARY).file("gateway.toml", config);
+    let launch = Launch::new("sh").arg("-c").arg(script).arg(binary()).file("gateway.toml", config);
     let mut gateway = launch.start().await;
     let client = gateway.client().with_key(KEY);
     let question =

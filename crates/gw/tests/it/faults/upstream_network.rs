@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-use crate::harness::{BINARY, KEY, Setup, UPSTREAM_KEY, World, assert_error, chat, chat_with};
+use crate::harness::{KEY, Setup, UPSTREAM_KEY, World, assert_error, binary, chat, chat_with};
 use crate::ledger::rows;
 use crate::routing::{attempts, fallback, pairs};
 
@@ -133,7 +133,7 @@ async fn u03_a_resolver_that_fails_stalls_or_changes_its_mind_is_bounded() {
     };
     let (flips, slow) =
         (format!("http://flips.scripted.test:{port}/v1"), format!("http://slow.scripted.test:{port}/v1"));
-    let launch = Launch::new(BINARY).file("gateway.toml", setup.config(&flips, &slow));
+    let launch = Launch::new(binary()).file("gateway.toml", setup.config(&flips, &slow));
     let (library, script) = scripted_resolver(launch.dir());
     let log = launch.dir().join("resolver.log");
     let text = |path: &Path| path.to_string_lossy().into_owned();
@@ -260,7 +260,7 @@ async fn u04_a_name_with_a_nul_in_its_certificate_is_not_ours() {
         let base = format!("https://localhost:{}/v1", upstream.addr.port());
         let acme = "allow_private_network = true".to_owned();
         let setup = Setup { routing: PLAIN, acme, ..Setup::default() };
-        let launch = Launch::new(BINARY).file("gateway.toml", setup.config(&base, &base));
+        let launch = Launch::new(binary()).file("gateway.toml", setup.config(&base, &base));
         let launch = launch.file("roots.pem", &certificate.pem);
         let roots = launch.dir().join("roots.pem").to_string_lossy().into_owned();
         let gateway = launch.env("SSL_CERT_FILE", &roots).start().await;

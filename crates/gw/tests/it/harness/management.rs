@@ -5,7 +5,7 @@ use gw_store::ledger::Entry;
 use gw_testkit::{Client, Gateway, Launch, Response};
 use serde_json::Value;
 
-use super::{ADMIN, BINARY};
+use super::{ADMIN, binary};
 
 const KEYS: &str = "/admin/v1/keys";
 /// A gateway of the demo with the admin key of the tests, named `boss`.
@@ -41,7 +41,7 @@ pub(crate) fn boss() -> String {
 pub(crate) async fn with_ledger(entries: &[Entry]) -> (Gateway, Client) {
     // The rows have fixed dates. The retention must never purge them, whenever the test runs.
     let config = format!("{CONFIG}\n[store]\nretention_days = 0\n");
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     let data = launch.dir().join("data");
     std::fs::create_dir_all(&data).expect("a directory");
     let store = Store::open(&data.join("gateway.db")).await.expect("a store");

@@ -6,7 +6,7 @@ use sqlx::ConnectOptions;
 use sqlx::sqlite::SqliteConnectOptions;
 
 use crate::admin::keys::{ask, create, worlds};
-use crate::harness::{ADMIN, BINARY, World, assert_error, world};
+use crate::harness::{ADMIN, World, assert_error, binary, world};
 
 const AUDIT: &str = "/admin/v1/audit";
 
@@ -23,7 +23,7 @@ async fn rows(admin: &Client, query: &str) -> Vec<Value> {
 /// Runs a command on the store of the gateway.
 fn beside(world: &World, args: &[&str]) -> std::process::Output {
     let dir = world.gateway.dir();
-    let launch = Launch::new(BINARY)
+    let launch = Launch::new(binary())
         .env("MODEL_GATEWAY_DATA_DIR", &dir.join("data").to_string_lossy())
         .env("MODEL_GATEWAY_CONFIG", &dir.join("gateway.toml").to_string_lossy());
     args.iter().fold(launch, |launch, arg| launch.arg(*arg)).run()

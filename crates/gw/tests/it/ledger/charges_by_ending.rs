@@ -12,7 +12,7 @@ use gw_testkit::{Answer, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::harness::{BINARY, KEY};
+use crate::harness::{KEY, binary};
 use crate::ledger::charges::{UNSAID, kinds, prompt_tokens};
 use crate::ledger::hour_writes;
 use crate::providers::{CLAUDE_ON_VERTEX, config_of_all, targets, words};
@@ -112,7 +112,7 @@ fn answer(request: &Recorded, words: &impl Fn(&Recorded) -> Answer) -> Answer {
 }
 
 async fn start(config: &str, data: &Path) -> Gateway {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 

@@ -13,7 +13,7 @@ use gw_testkit::{Faketime, Gateway, Launch};
 
 use crate::admin::usage::CONFIG;
 use crate::faults::failing_stores::{count_log_lines, metric};
-use crate::harness::{ADMIN, BINARY, chat, logged};
+use crate::harness::{ADMIN, binary, chat, logged};
 
 const HOUR: i64 = 3_600_000;
 /// Rows in the store before the start with another clock, and rows in its journal.
@@ -44,7 +44,7 @@ fn payload(entry: &Entry) -> Payload {
 
 fn launch(data: &Path, url: &str) -> Launch {
     let config = format!("{CONFIG}\n[store]\nurl = \"{url}\"\n");
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy())
 }
 

@@ -14,7 +14,7 @@ use gw_testkit::{FakeUpstream, Gateway, Launch, eventually};
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 
-use crate::harness::{BINARY, KEY, Setup, send_chat};
+use crate::harness::{KEY, Setup, binary, send_chat};
 
 /// Requests in flight when the process is killed.
 const IN_FLIGHT: usize = 50;
@@ -59,7 +59,7 @@ pub(crate) async fn killed_again_and_again(url: &str, data: &Path, rounds: usize
 }
 
 async fn start(config: &str, data: &Path) -> Gateway {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 

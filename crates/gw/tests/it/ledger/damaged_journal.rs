@@ -8,7 +8,7 @@ use gw_testkit::{FakeUpstream, Gateway, Launch};
 use sqlx::Row;
 
 use crate::faults::failing_stores::{count_log_lines, metric, open, run};
-use crate::harness::{BINARY, KEY, Setup, chat};
+use crate::harness::{KEY, Setup, binary, chat};
 
 /// The number of requests in the journal of the reported damage.
 const CHATS: usize = 103;
@@ -57,7 +57,7 @@ async fn rows(data: &Path) -> BTreeMap<String, String> {
 
 async fn start(data: &Path, upstream: &FakeUpstream) -> Gateway {
     let config = Setup::default().config(&upstream.base_url(), &upstream.base_url());
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 

@@ -7,7 +7,7 @@ use gw_testkit::Launch;
 use serde_json::Value;
 
 use crate::admin::usage::CONFIG;
-use crate::harness::{ADMIN, BINARY};
+use crate::harness::{ADMIN, binary};
 
 const MINUTE: i64 = 60_000;
 
@@ -38,7 +38,7 @@ fn payload(n: i64) -> Payload {
 async fn a_start_deletes_the_oldest_rows_of_a_log_that_is_too_large() {
     for (setting, is_bounded) in [("max_log_mib = 1", true), ("max_log_mib = 0", false)] {
         let config = format!("{CONFIG}\n[store]\nretention_days = 0\n{setting}\n");
-        let launch = Launch::new(BINARY).file("gateway.toml", config);
+        let launch = Launch::new(binary()).file("gateway.toml", config);
         let data = launch.dir().join("data");
         std::fs::create_dir_all(&data).expect("a directory");
         let store = Store::open(&data.join("gateway.db")).await.expect("a store");

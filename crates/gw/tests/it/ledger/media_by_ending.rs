@@ -13,7 +13,7 @@ use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, PIXEL};
 use serde_json::{Value, json};
 
 use crate::harness::forms::{FORM, form, wav};
-use crate::harness::{BINARY, KEY, with};
+use crate::harness::{KEY, binary, with};
 use crate::ledger::rows_in;
 
 /// The endings, by the first word of a text in the request. All words have one length, so that the texts cost the same.
@@ -332,7 +332,7 @@ fn config(upstream: &FakeUpstream) -> String {
 }
 
 async fn start(config: &str, data: &Path) -> Gateway {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 

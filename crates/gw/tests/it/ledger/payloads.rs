@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::admin::keys::{ask, create};
 use crate::admin::usage::CONFIG;
-use crate::harness::{ADMIN, BINARY, Setup, World, chat, chat_with, world};
+use crate::harness::{ADMIN, Setup, World, binary, chat, chat_with, world};
 use crate::security::canary::Heap;
 
 const CHAT: &str = "/v1/chat/completions";
@@ -278,7 +278,7 @@ async fn a_key_is_switched_on_and_off_while_the_gateway_runs() {
     let refused = ask(&admin, "PATCH", &path, &json!({ "log_payloads": "yes" })).await;
     assert_eq!((refused.status, refused.code().as_str()), (400, "invalid_type"));
     // Another program changes the store.
-    let made = Launch::new(BINARY)
+    let made = Launch::new(binary())
         .env("MODEL_GATEWAY_DATA_DIR", &world.gateway.dir().join("data").to_string_lossy())
         .env("MODEL_GATEWAY_CONFIG", &world.gateway.dir().join("gateway.toml").to_string_lossy())
         .arg("keys")
@@ -318,7 +318,7 @@ async fn old_payloads_are_forgotten_before_their_rows() {
         std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970").as_millis();
     let now = i64::try_from(now).expect("a time");
     let config = format!("{CONFIG}\n[store]\nretention_days = 60\n[store.payloads]\nretention_days = 2\n");
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     let data = launch.dir().join("data");
     std::fs::create_dir_all(&data).expect("a directory");
     let store = Store::open(&data.join("gateway.db")).await.expect("a store");

@@ -11,7 +11,7 @@ use gw_testkit::{Answer, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use crate::harness::{BINARY, KEY, with};
+use crate::harness::{KEY, binary, with};
 use crate::ledger::rows_in;
 use crate::ledger::scripted_work::{Script, script};
 
@@ -169,7 +169,7 @@ fn answer(request: &Recorded) -> Answer {
 }
 
 async fn start(config: &str, data: &Path) -> Gateway {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::realtime::{RealtimeUpstream, UpstreamSession, created, done, full_usage};
 use crate::harness::socket::{SocketClient, open_at};
-use crate::harness::{BINARY, KEY};
+use crate::harness::{KEY, binary};
 use crate::ledger::rows_in;
 
 /// A billionth of a USD.
@@ -66,7 +66,7 @@ pricing = {{ official_input_per_m = 4.0, official_output_per_m = 16.0, cached_in
 }
 
 async fn start(config: &str, data: &Path) -> Gateway {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 

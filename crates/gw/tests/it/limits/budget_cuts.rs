@@ -7,7 +7,7 @@ use gw_testkit::upstream::{Recorded, Step, chat_body, chat_transcript};
 use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, eventually};
 use serde_json::json;
 
-use crate::harness::{BINARY, KEY, Setup, World, assert_error};
+use crate::harness::{KEY, Setup, World, assert_error, binary};
 use crate::ledger::rows;
 use crate::limits::budgets::{client, key};
 
@@ -180,7 +180,7 @@ async fn an_answer_may_be_finished_where_nothing_says_otherwise() {
 }
 
 async fn start(config: &str, data: &std::path::Path) -> Gateway {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 

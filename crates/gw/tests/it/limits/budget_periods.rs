@@ -5,7 +5,7 @@ use gw_testkit::wait::within;
 use gw_testkit::{Answer, Client, FakeUpstream, Faketime, Gateway, Launch, Signal};
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, BINARY, Setup};
+use crate::harness::{ADMIN, Setup, binary};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -16,7 +16,7 @@ fn ask() -> Value {
 
 /// A gateway with a lasting data directory.
 async fn start(config: &str, data: &std::path::Path, time: &Faketime) -> Gateway {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     time.apply(launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy())).start().await
 }
 

@@ -207,7 +207,7 @@ async fn a_budget_is_remembered_by_the_next_process() {
     let config = key("budget_usd = 0.00005\nbudget_period = \"total\"")
         .config(&upstream.base_url(), &upstream.base_url());
     let start = async || {
-        let launch = gw_testkit::Launch::new(crate::harness::BINARY).file("gateway.toml", &config);
+        let launch = gw_testkit::Launch::new(crate::harness::binary()).file("gateway.toml", &config);
         launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy()).start().await
     };
     for expected in [200, 200, 429, 429] {

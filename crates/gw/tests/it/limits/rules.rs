@@ -9,7 +9,7 @@ mod targets;
 use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Response};
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, BINARY, KEY, Setup, World, assert_error, chat, with};
+use crate::harness::{ADMIN, KEY, Setup, World, assert_error, binary, chat, with};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -191,7 +191,7 @@ async fn a_request_with_two_tags_of_a_name_counts_for_each_value() {
     let setup = Setup { extra: format!("{keys}{rules}"), ..Setup::default() };
     let config = setup.config(&upstream.base_url(), &upstream.base_url());
     let start = || {
-        let launch = Launch::new(BINARY).file("gateway.toml", &config);
+        let launch = Launch::new(binary()).file("gateway.toml", &config);
         launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy()).start()
     };
     let gateway = start().await;
@@ -260,7 +260,7 @@ async fn a_restart_learns_what_a_rule_has_spent_from_the_ledger() {
     let setup = Setup { extra: format!("{keys}{rules}"), ..Setup::default() };
     let config = setup.config(&upstream.base_url(), &upstream.base_url());
     let start = || {
-        let launch = Launch::new(BINARY).file("gateway.toml", &config);
+        let launch = Launch::new(binary()).file("gateway.toml", &config);
         launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy()).start()
     };
     let gateway = start().await;
@@ -324,7 +324,7 @@ async fn a_rolling_period_of_minutes_is_learnt_from_the_ledger_to_the_step() {
     let setup = Setup { extra: rules.to_owned(), ..Setup::default() };
     let config = setup.config(&upstream.base_url(), &upstream.base_url());
     let start = || {
-        let launch = Launch::new(BINARY).file("gateway.toml", &config);
+        let launch = Launch::new(binary()).file("gateway.toml", &config);
         launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy()).start()
     };
     let gateway = start().await;

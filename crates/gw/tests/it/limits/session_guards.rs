@@ -5,7 +5,7 @@ use gw_testkit::{Answer, Client, FakeUpstream, Launch, Redis, Response};
 use serde_json::{Value, json};
 
 use crate::admin::keys;
-use crate::harness::{ADMIN, BINARY, Differences, KEY, Setup, World, assert_error, chat, chat_with, logged};
+use crate::harness::{ADMIN, Differences, KEY, Setup, World, assert_error, binary, chat, chat_with, logged};
 
 const CHAT: &str = "/v1/chat/completions";
 const SESSION: &str = "x-gateway-session";
@@ -220,7 +220,7 @@ async fn replicas_share_a_session_over_redis_and_count_alone_without_it() {
     let aliases = "\"dear\" = \"acme/plain\"";
     let config =
         Setup { extra, aliases, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
-    let start = || Launch::new(BINARY).file("gateway.toml", &config).start();
+    let start = || Launch::new(binary()).file("gateway.toml", &config).start();
     let replicas = [start().await, start().await];
     let client =
         |n: usize, session: &str| replicas[n % 2].client().with_key(KEY).with_header(SESSION, session);
@@ -285,7 +285,7 @@ async fn a_guard_without_a_limit_or_with_an_unknown_alias_is_a_problem() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("gateway.toml");
         std::fs::write(&path, config).expect("a file");
-        let output = std::process::Command::new(BINARY).arg("check").arg("--config").arg(&path).output();
+        let output = std::process::Command::new(binary()).arg("check").arg("--config").arg(&path).output();
         let output = output.expect("the program runs");
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8_lossy(&text).into_owned();

@@ -3,7 +3,7 @@
 use gw_testkit::Launch;
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, BINARY, World, chat, chat_with, logged, with, world};
+use crate::harness::{ADMIN, World, binary, chat, chat_with, logged, with, world};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -100,7 +100,7 @@ async fn the_log_and_the_usage_are_filtered_and_grouped_by_session_and_surface()
     assert_eq!(groups("session").await, [(None, 1), named("run-1", 2), named("run-2", 2)]);
     assert_eq!(groups("surface").await, [named("chat", 4), named("completions", 1)]);
     let url = format!("http://{}", world.gateway.addr);
-    let launch = Launch::new(BINARY).env("MODEL_GATEWAY_ADMIN_KEY", ADMIN);
+    let launch = Launch::new(binary()).env("MODEL_GATEWAY_ADMIN_KEY", ADMIN);
     let args = ["requests", "--session", "run-2", "--url", &url];
     let output = args.iter().fold(launch, |launch, arg| launch.arg(*arg)).run();
     let table = String::from_utf8_lossy(&output.stdout).into_owned();

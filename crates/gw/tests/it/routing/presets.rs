@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::admin::keys::{ask, create};
 use crate::harness::{
-    ADMIN, BINARY, KEY, LIMITED, Setup, World, assert_error, assert_invalid, chat, chat_with, serve,
+    ADMIN, KEY, LIMITED, Setup, World, assert_error, assert_invalid, binary, chat, chat_with, serve,
 };
 
 /// A gateway with these `[[aliases]]`, and nothing else that names an alias.
@@ -228,7 +228,7 @@ fn check(lines: &str) -> (i32, String) {
         "[[providers]]\nname = \"demo\"\napi = \"demo\"\n[[aliases]]\nname = \"kind\"\ntargets = [\"demo/chat\"]\n{lines}\n"
     );
     std::fs::write(&file, config).expect("the file is written");
-    let output = Command::new(BINARY).arg("check").arg(&file).output().expect("the program runs");
+    let output = Command::new(binary()).arg("check").arg(&file).output().expect("the program runs");
     let text = [output.stdout, output.stderr].concat();
     (output.status.code().expect("a code"), String::from_utf8(text).expect("a text"))
 }

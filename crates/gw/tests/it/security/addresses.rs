@@ -3,7 +3,7 @@
 use gw_testkit::{FakeUpstream, Launch};
 use serde_json::{Value, json};
 
-use crate::harness::{BINARY, KEY, Setup, chat, chat_with};
+use crate::harness::{KEY, Setup, binary, chat, chat_with};
 
 const CHAT: &str = "/v1/chat/completions";
 
@@ -128,7 +128,7 @@ async fn x03_proxies_of_the_environment_are_ignored() {
     let config = Setup::default().config(&upstream.base_url(), &second.base_url());
     let proxy = format!("http://{}", attacker.addr);
     let names = ["HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
-    let launch = Launch::new(BINARY).file("gateway.toml", config).env("NO_PROXY", "").env("no_proxy", "");
+    let launch = Launch::new(binary()).file("gateway.toml", config).env("NO_PROXY", "").env("no_proxy", "");
     let launch = names.iter().fold(launch, |launch, name| launch.env(name, &proxy));
     let gateway = launch.start().await;
     let client = gateway.client().with_key(KEY);

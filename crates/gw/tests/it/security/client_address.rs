@@ -4,7 +4,7 @@ use gw_testkit::wire::RawClient;
 use gw_testkit::{Client, Launch, eventually};
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, BINARY, KEY, Setup, World, chat};
+use crate::harness::{ADMIN, KEY, Setup, World, binary, chat};
 
 const CHAT: &str = "/v1/chat/completions";
 const MODELS: &str = "/v1/models";
@@ -77,7 +77,7 @@ async fn k13_the_proxy_protocol_tells_the_address_of_a_connection() {
     let server = "proxy_protocol = true\ntrusted_proxies = [\"127.0.0.1\"]\nhead_timeout_ms = 500";
     let config =
         Setup { server, ..Setup::default() }.config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
-    let gateway = Launch::new(BINARY).file("gateway.toml", config).start().await;
+    let gateway = Launch::new(binary()).file("gateway.toml", config).start().await;
     let client = gateway.client().with_key(KEY);
     let mut wire = RawClient::connect(gateway.addr).await;
     wire.send("PROXY TCP4 203.0.113.9 127.0.0.1 5555 4000\r\n").await;
@@ -148,7 +148,7 @@ async fn k12_a_renewed_certificate_is_served_after_a_reload() {
     let server = "tls = { cert = \"cert.pem\", key = \"key.pem\" }";
     let config =
         Setup { server, ..Setup::default() }.config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
-    let gateway = Launch::new(BINARY)
+    let gateway = Launch::new(binary())
         .file("gateway.toml", config)
         .file("cert.pem", &first.pem)
         .file("key.pem", &first.key_pem)

@@ -3,7 +3,7 @@
 use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Response};
 use serde_json::{Value, json};
 
-use crate::harness::{BINARY, KEY, Setup};
+use crate::harness::{KEY, Setup, binary};
 
 const FIRST: &str = "0101010101010101010101010101010101010101010101010101010101010101";
 const SECOND: &str = "0202020202020202020202020202020202020202020202020202020202020202";
@@ -19,7 +19,7 @@ async fn k03_stored_responses_and_summaries_outlive_rotations_of_the_encryption_
     let extra = "[responses]\nstore = \"database\"\n".to_owned();
     let config = Setup { extra, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
     let start = async |key: &str, previous: Option<&str>| -> (Gateway, Client) {
-        let launch = Launch::new(BINARY)
+        let launch = Launch::new(binary())
             .file("gateway.toml", &config)
             .env("MODEL_GATEWAY_DATA_DIR", data.path().to_str().expect("UTF-8"))
             .env("MODEL_GATEWAY_ENCRYPTION_KEY", key);
@@ -65,7 +65,7 @@ async fn k03_stored_responses_and_summaries_outlive_rotations_of_the_encryption_
 #[test]
 fn k03_at_most_four_previous_keys_are_tried() {
     let launch = |keys: &[&str]| {
-        Launch::new(BINARY)
+        Launch::new(binary())
             .file("gateway.toml", "[[providers]]\nname = \"demo\"\n")
             .env("MODEL_GATEWAY_PREVIOUS_ENCRYPTION_KEY", &keys.join(","))
             .arg("check")

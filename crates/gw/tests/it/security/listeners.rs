@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::authz::URLS;
 use crate::api::http_versions::curl;
-use crate::harness::{ADMIN, BINARY, Differences, KEY, Setup, chat};
+use crate::harness::{ADMIN, Differences, KEY, Setup, binary, chat};
 
 const BOTH: &str = "admin_listen = \"127.0.0.1:0\"";
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "BREW"];
@@ -148,7 +148,7 @@ async fn i39_both_listeners_speak_tls() {
     let upstream = FakeUpstream::start().await;
     let server = "admin_listen = \"127.0.0.1:0\"\ntls = { cert = \"cert.pem\", key = \"key.pem\" }";
     let config = Setup { server, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
-    let launch = Launch::new(BINARY).file("gateway.toml", config).file("cert.pem", &made.pem);
+    let launch = Launch::new(binary()).file("gateway.toml", config).file("cert.pem", &made.pem);
     let gateway = launch.file("key.pem", &made.key_pem).start().await;
     let admin = admin_address(&gateway).await;
     let authority = gateway.dir().join("cert.pem");
@@ -187,9 +187,9 @@ async fn assert_apart(public: SocketAddr, admin: SocketAddr) {
 async fn i39_a_take_over_keeps_the_listeners_apart() {
     let config =
         Setup { server: BOTH, ..Setup::default() }.config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
-    let mut first = Launch::new(BINARY).file("gateway.toml", &config).start().await;
+    let mut first = Launch::new(binary()).file("gateway.toml", &config).start().await;
     let admin = admin_address(&first).await;
-    let second = Launch::new(BINARY)
+    let second = Launch::new(binary())
         .file("gateway.toml", &config)
         .env("MODEL_GATEWAY_DATA_DIR", first.dir().join("data").to_str().expect("UTF-8"))
         .arg("serve")
@@ -218,7 +218,7 @@ fn activated(launch: &Launch, sockets: [&TcpListener; 2]) -> Running {
     let [public, admin] =
         sockets.map(|socket| OwnedFd::from(socket.try_clone().expect("a copy of the socket")));
     let child = Command::new("sh")
-        .args(["-c", script, BINARY])
+        .args(["-c", script, binary()])
         .current_dir(home)
         .env_clear()
         .env("HOME", home)
@@ -234,7 +234,7 @@ fn activated(launch: &Launch, sockets: [&TcpListener; 2]) -> Running {
 async fn i39_the_second_socket_of_the_service_manager_is_the_admin_listener() {
     // The configuration names no second listener; the service manager passes one.
     let config = Setup::default().config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     let [public, admin] = [0, 0].map(|port| TcpListener::bind(("127.0.0.1", port)).expect("a free port"));
     let _running = activated(&launch, [&public, &admin]);
     assert_apart(public.local_addr().expect("an address"), admin.local_addr().expect("an address")).await;

@@ -8,7 +8,7 @@ use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, eventually};
 use serde_json::{Value, json};
 
 use crate::admin::keys::{ask, create};
-use crate::harness::{ADMIN, BINARY, KEY, Setup, chat, chat_with};
+use crate::harness::{ADMIN, KEY, Setup, binary, chat, chat_with};
 
 const CHAT: &str = "/v1/chat/completions";
 /// A part of every hostile text, for the search.
@@ -120,7 +120,7 @@ fn is_raw(c: char) -> bool {
 #[tokio::test]
 async fn i38_hostile_text_breaks_no_json_line() {
     let upstream = upstream().await;
-    let launch = Launch::new(BINARY).file("gateway.toml", config(&upstream));
+    let launch = Launch::new(binary()).file("gateway.toml", config(&upstream));
     let gateway = launch.arg("serve").arg("--log-level").arg("debug").start().await;
     provoke(&gateway, &upstream).await;
     let last = || gateway.stdout().iter().any(|line| line.contains("/v1/models/last-")).then_some(());
@@ -168,7 +168,7 @@ fn without_colours(line: &str) -> String {
 async fn i38_hostile_text_breaks_no_line_in_a_terminal() {
     let upstream = upstream().await;
     // util-linux's `script` gives the program a terminal.
-    let command = format!("exec {BINARY} serve --no-discover --log-level debug");
+    let command = format!("exec {} serve --no-discover --log-level debug", binary());
     let launch = ["-q", "-e", "-f", "-c", &command, "/dev/null"]
         .iter()
         .fold(Launch::new("script"), |launch, arg| launch.arg(*arg));

@@ -4,7 +4,7 @@ use gw_testkit::upstream::{Recorded, default_answer};
 use gw_testkit::{Answer, FakeUpstream, Launch};
 use serde_json::{Value, json};
 
-use crate::harness::{BINARY, KEY, LIMITED, Setup, assert_invalid, chat, chat_with, serve, with, world};
+use crate::harness::{KEY, LIMITED, Setup, assert_invalid, binary, chat, chat_with, serve, with, world};
 use crate::providers::{all_with, targets};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -440,7 +440,7 @@ async fn c28_sampling_members_of_other_servers_are_forwarded_as_they_came() {
 fn c28_unknown_members_to_allow_are_told() {
     let check = |lines: &str| {
         let config = format!("[[keys]]\nname = \"k\"\nkey = \"sk-x\"\n\n{lines}\n");
-        let output = Launch::new(BINARY).file("gateway.toml", config).arg("check").run();
+        let output = Launch::new(binary()).file("gateway.toml", config).arg("check").run();
         let text =
             format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         (output.status.code(), text)

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::authz::URLS;
 use crate::admin::keys::{ask, create};
-use crate::harness::{ADMIN, BINARY, KEY, Setup, chat};
+use crate::harness::{ADMIN, KEY, Setup, binary, chat};
 use gw_testkit::sources::{root, shipped_sources};
 
 /// Texts that shells, template engines and log formatters obey.
@@ -35,7 +35,7 @@ async fn i10_nothing_is_executed_between_the_start_and_the_end() {
         "trace=execve,execveat",
         "-o",
         trace.to_str().expect("UTF-8"),
-        BINARY,
+        binary(),
         "serve",
     ]
     .iter()
@@ -76,7 +76,7 @@ async fn i10_nothing_is_executed_between_the_start_and_the_end() {
     eventually("the trace is complete", is_complete).await;
     let begun = executions(&trace);
     assert_eq!(begun.len(), 1, "the start of the gateway itself, and nothing else: {begun:#?}");
-    assert!(begun[0].contains(BINARY), "{begun:?}");
+    assert!(begun[0].contains(binary()), "{begun:?}");
     assert!(!gateway.dir().join("pwned").exists());
 }
 
@@ -149,19 +149,21 @@ async fn i10_an_address_that_others_can_reach_needs_a_key() {
         "listen = \"192.0.2.1:4000\"",
         "listen = \"127.0.0.1:0\"\nadmin_listen = \"0.0.0.0:0\"",
     ] {
-        refused(server, Launch::new(BINARY).file("gateway.toml", open_config(server, "")).arg("serve"));
+        refused(server, Launch::new(binary()).file("gateway.toml", open_config(server, "")).arg("serve"));
     }
     let plain = open_config("listen = \"127.0.0.1:0\"", "");
     let argument =
-        Launch::new(BINARY).file("gateway.toml", &plain).arg("serve").arg("--listen").arg("0.0.0.0:0");
+        Launch::new(binary()).file("gateway.toml", &plain).arg("serve").arg("--listen").arg("0.0.0.0:0");
     refused("--listen", argument);
-    let variable = Launch::new(BINARY).file("gateway.toml", &plain).arg("serve");
+    let variable = Launch::new(binary()).file("gateway.toml", &plain).arg("serve");
     refused("a variable", variable.env("MODEL_GATEWAY_SERVER__LISTEN", "0.0.0.0:0"));
 
     // A key of clients is enough for a start. It opens nothing of the operators'.
     let keys = format!("[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\n");
-    let gateway =
-        Launch::new(BINARY).file("gateway.toml", open_config("listen = \"0.0.0.0:0\"", &keys)).start().await;
+    let gateway = Launch::new(binary())
+        .file("gateway.toml", open_config("listen = \"0.0.0.0:0\"", &keys))
+        .start()
+        .await;
     let here = gw_testkit::Client::new(([127, 0, 0, 1], gateway.addr.port()).into());
     assert_eq!(here.with_key(KEY).get("/v1/models").await.status, 200);
     for path in ["/metrics", "/admin/v1/keys", "/admin/v1/config"] {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use gw_testkit::{FakeUpstream, Gateway, Launch};
 
-use crate::harness::{BINARY, KEY, Setup, chat};
+use crate::harness::{KEY, Setup, binary, chat};
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("it is there").permissions().mode() & 0o777
@@ -23,7 +23,7 @@ fn files(directory: &Path) -> Vec<std::path::PathBuf> {
 
 /// A gateway on this directory that has answered a request.
 async fn used(config: &str, data: &Path) -> Gateway {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     let gateway = launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await;
     gateway.client().with_key(KEY).post_json("/v1/chat/completions", &chat("acme/fast")).await.ok();
     gateway

@@ -5,7 +5,7 @@ use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, Redis};
 use serde_json::{Value, json};
 
 use crate::admin::keys::{ask, create};
-use crate::harness::{BINARY, Differences, chat, chat_with};
+use crate::harness::{Differences, binary, chat, chat_with};
 use crate::security::canary::Heap;
 use gw_testkit::sources::shipped_sources;
 
@@ -159,7 +159,7 @@ async fn provoke(gateway: &Gateway, acme: &FakeUpstream, heap: &mut Heap) -> Str
 }
 
 fn launch(config: &str) -> Launch {
-    Launch::new(BINARY).file("gateway.toml", config).env("RUST_LOG", "trace").env("RUST_BACKTRACE", "full")
+    Launch::new(binary()).file("gateway.toml", config).env("RUST_LOG", "trace").env("RUST_BACKTRACE", "full")
 }
 
 /// Runs a command and adds its output to the search; gives its exit code.

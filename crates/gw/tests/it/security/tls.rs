@@ -7,13 +7,13 @@ use gw_testkit::wire::RawClient;
 use gw_testkit::{FakeUpstream, Gateway, Launch, eventually};
 
 use crate::api::http_versions::curl;
-use crate::harness::{BINARY, Setup, chat};
+use crate::harness::{Setup, binary, chat};
 
 /// A gateway with this `[server.tls]`, and an upstream that must live as long.
 async fn start(server: &'static str, files: &[(&str, &str)]) -> (Gateway, FakeUpstream) {
     let upstream = FakeUpstream::start().await;
     let config = Setup { server, ..Setup::default() }.config(&upstream.base_url(), &upstream.base_url());
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     let launch = files.iter().fold(launch, |launch, (name, text)| launch.file(name, text));
     (launch.start().await, upstream)
 }

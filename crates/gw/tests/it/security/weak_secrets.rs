@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use gw_testkit::Launch;
 use serde_json::Value;
 
-use crate::harness::{BINARY, Differences};
+use crate::harness::{Differences, binary};
 
 /// Every secret of a configuration: its place in the schema, its place in a message, and a configuration in which `<secret>`
 /// stands for its value.
@@ -101,7 +101,7 @@ fn secrets_of(schema: &Value, place: &str, all: &mut BTreeSet<String>) {
 
 #[test]
 fn i16_an_empty_secret_is_an_error_that_names_its_setting() {
-    let schema = Launch::new(BINARY).arg("config").arg("schema").run();
+    let schema = Launch::new(binary()).arg("config").arg("schema").run();
     let schema: Value = serde_json::from_slice(&schema.stdout).expect("a JSON Schema");
     let mut known = BTreeSet::new();
     secrets_of(&schema, "", &mut known);
@@ -122,7 +122,7 @@ fn i16_an_empty_secret_is_an_error_that_names_its_setting() {
         for value in values {
             let config = format!("[server]\nlisten = \"127.0.0.1:0\"\n{}\n", text.replace("<secret>", value));
             let launch =
-                Launch::new(BINARY).file("gateway.toml", config).file("empty", "").file("blank", " \n");
+                Launch::new(binary()).file("gateway.toml", config).file("empty", "").file("blank", " \n");
             let output = launch.arg("serve").env("EMPTY_SECRET", "").run();
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             let found = (output.status.code(), said.contains(setting));
@@ -132,7 +132,7 @@ fn i16_an_empty_secret_is_an_error_that_names_its_setting() {
     for (name, setting) in
         [("MODEL_GATEWAY_REDIS__URL", "redis.url"), ("MODEL_GATEWAY_STORE__URL", "store.url")]
     {
-        let output = Launch::new(BINARY).file("gateway.toml", "").arg("serve").env(name, " ").run();
+        let output = Launch::new(binary()).file("gateway.toml", "").arg("serve").env(name, " ").run();
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         rows.check(
             format!("{name}: {said}"),
@@ -150,7 +150,7 @@ fn i16_an_encryption_key_has_32_bytes() {
     let wrong =
         ["", "  ", &right[2..], &format!("{right}00"), &right[..32], "hunter2hunter2hunter2hunter2hunter2"];
     let config = "[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"a\"\nkey = \"sk-a\"\n";
-    let launch = || Launch::new(BINARY).file("gateway.toml", config).arg("serve");
+    let launch = || Launch::new(binary()).file("gateway.toml", config).arg("serve");
     let mut rows = Differences::default();
     let mut check = |label: String, launch: Launch, code: i32, words: &[&str]| {
         let output = launch.run();
@@ -183,7 +183,7 @@ fn i16_an_encryption_key_has_32_bytes() {
 #[test]
 fn i16_a_gateway_key_is_any_text_and_a_hash_is_whole() {
     let check = |config: &str| {
-        let output = Launch::new(BINARY).file("gateway.toml", config).arg("check").run();
+        let output = Launch::new(binary()).file("gateway.toml", config).arg("check").run();
         (
             output.status.code(),
             String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr),
@@ -210,11 +210,11 @@ async fn a_configured_key_that_can_be_guessed_is_told_by_the_check_and_at_the_st
         )
     };
     for (key, is_told) in [("a", true), ("hunter2-canary", true), (&*STRONG.replace('9', "8"), false)] {
-        let launch = Launch::new(BINARY).file("gateway.toml", config(key));
+        let launch = Launch::new(binary()).file("gateway.toml", config(key));
         let checked = launch.arg("check").run();
         let said = String::from_utf8_lossy(&checked.stdout).into_owned();
         assert_eq!((checked.status.code(), said.contains(NOTE)), (Some(0), is_told), "{key}: {said}");
-        let gateway = Launch::new(BINARY).file("gateway.toml", config(key)).arg("serve").start().await;
+        let gateway = Launch::new(binary()).file("gateway.toml", config(key)).arg("serve").start().await;
         let logged = gateway.stderr().join("\n");
         assert_eq!(logged.contains(NOTE), is_told, "{key}: {logged}");
         assert!(

@@ -9,7 +9,7 @@ use tempfile::TempDir;
 
 use super::background::until;
 use super::{ask_responses, response};
-use crate::harness::{ADMIN, BINARY, KEY, Setup, with};
+use crate::harness::{ADMIN, KEY, Setup, binary, with};
 
 /// Processes on one database.
 struct Shared {
@@ -37,7 +37,7 @@ impl Shared {
     async fn process_at(&self, name: &str, time: &Faketime) -> Gateway {
         let data = self.data.path().join(name);
         std::fs::create_dir_all(&data).expect("a directory");
-        let launch = Launch::new(BINARY).file("gateway.toml", &self.config);
+        let launch = Launch::new(binary()).file("gateway.toml", &self.config);
         let launch = launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy());
         time.apply(launch).start().await
     }

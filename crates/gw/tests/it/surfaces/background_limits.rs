@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::background::{in_background, until};
 use super::stored_load::stalled;
 use super::{ask_responses, response};
-use crate::harness::{ADMIN, BINARY, METERED, Setup, World, chat, logged, with};
+use crate::harness::{ADMIN, METERED, Setup, World, binary, chat, logged, with};
 
 /// A key that may have one request in flight.
 const SINGLE: &str = "sk-test-single-place";
@@ -93,7 +93,7 @@ async fn c35_a_response_in_the_background_can_be_polled_at_every_replica() {
     );
     let setup = Setup { acme: "responses = false".to_owned(), extra, ..Setup::default() };
     let config = setup.config(&upstream.base_url(), &upstream.base_url());
-    let start = || Launch::new(BINARY).file("gateway.toml", &config).start();
+    let start = || Launch::new(binary()).file("gateway.toml", &config).start();
     let (one, two) = tokio::join!(start(), start());
     let (here, there) = (one.client().with_key(SINGLE), two.client().with_key(SINGLE));
     let id = begin(&here, &in_background()).await;

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use super::ask_responses;
 use super::background::{in_background, until};
-use crate::harness::{BINARY, KEY, Setup};
+use crate::harness::{KEY, Setup, binary};
 use crate::ledger::rows_in;
 
 const RESPONSES: usize = 50;
@@ -97,7 +97,7 @@ impl Busy {
 }
 
 fn launch(config: &str, data: &TempDir, time: &Faketime) -> Launch {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     time.apply(launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy()))
 }
 

@@ -6,7 +6,7 @@ use gw_testkit::{Answer, Client, FakeUpstream, Launch, Signal};
 use serde_json::{Value, json};
 
 use super::{message, response};
-use crate::harness::{BINARY, KEY, Setup, with};
+use crate::harness::{KEY, Setup, binary, with};
 use crate::ledger::{rows, rows_in};
 
 const CLAUDE: &str = "claude/claude-opus-5-5";
@@ -129,7 +129,7 @@ async fn a_killed_process_is_charged_for_the_readings_that_it_saw() {
     let data = tempfile::tempdir().expect("a directory");
     let config = setup(&claude).config("http://127.0.0.1:9", "http://127.0.0.1:9");
     let start = || {
-        let launch = Launch::new(BINARY).file("gateway.toml", &config);
+        let launch = Launch::new(binary()).file("gateway.toml", &config);
         launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy()).start()
     };
     let gateway = start().await;

@@ -13,7 +13,7 @@ use crate::harness::realtime::{
     RealtimeUpstream, UpstreamSession, created, done, full_usage, open_session, refused, session, world_with,
 };
 use crate::harness::socket::{SocketClient, open_at, with_key};
-use crate::harness::{ADMIN, BINARY, KEY, Setup, UPSTREAM_KEY, World, with};
+use crate::harness::{ADMIN, KEY, Setup, UPSTREAM_KEY, World, binary, with};
 
 const MIB: usize = 1 << 20;
 /// The settings of tests whose peers do not read.
@@ -145,7 +145,7 @@ async fn an_upstream_over_tls_has_to_show_a_certificate_that_is_trusted() {
     let other = Certificate::of(&["127.0.0.1"]);
     for (trusted, is_served) in [(&certificate, true), (&other, false)] {
         let config = config_of(&upstream, "https", "api = \"openai\"", "/v1");
-        let launch = Launch::new(BINARY).file("gateway.toml", config).file("roots.pem", &trusted.pem);
+        let launch = Launch::new(binary()).file("gateway.toml", config).file("roots.pem", &trusted.pem);
         let roots = launch.dir().join("roots.pem").to_string_lossy().into_owned();
         let gateway = launch.env("SSL_CERT_FILE", &roots).start().await;
         let bearer = format!("Bearer {KEY}");
@@ -195,7 +195,7 @@ async fn azure_gets_its_own_address_and_key() {
         ),
         ("api = \"azure\"", "/openai/v1", "/openai/v1/realtime?model=voice"),
     ] {
-        let gateway = Launch::new(BINARY)
+        let gateway = Launch::new(binary())
             .file("gateway.toml", config_of(&upstream, "http", provider, path))
             .start()
             .await;
@@ -257,7 +257,7 @@ async fn take_over(world: &World) -> Gateway {
     let folder = world.gateway.dir();
     let config = std::fs::read_to_string(folder.join("gateway.toml")).expect("the configuration");
     let data = folder.join("data");
-    Launch::new(BINARY)
+    Launch::new(binary())
         .file("gateway.toml", config)
         .env("MODEL_GATEWAY_DATA_DIR", data.to_str().expect("UTF-8"))
         .arg("serve")

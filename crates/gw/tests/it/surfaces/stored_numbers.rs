@@ -6,7 +6,7 @@ use gw_testkit::{Client, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 
 use super::{ask_responses, event, response};
-use crate::harness::{BINARY, KEY, Setup, with};
+use crate::harness::{KEY, Setup, binary, with};
 
 /// The frames of a replay, or its refusal.
 async fn replayed(client: &Client, id: &str, query: &str) -> Result<Vec<(String, Value)>, (u16, String)> {
@@ -25,7 +25,7 @@ fn numbers(events: &[(String, Value)]) -> Vec<u64> {
 
 /// A process that stores responses in the database of this data directory.
 async fn process(config: &str, data: &Path) -> Gateway {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     launch.env("MODEL_GATEWAY_DATA_DIR", &data.to_string_lossy()).start().await
 }
 

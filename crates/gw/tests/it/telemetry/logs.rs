@@ -3,7 +3,7 @@
 use gw_testkit::{Launch, eventually};
 use serde_json::Value;
 
-use crate::harness::{BINARY, chat, world};
+use crate::harness::{binary, chat, world};
 
 #[tokio::test]
 async fn logs_that_no_terminal_reads_are_json() {
@@ -21,7 +21,7 @@ async fn logs_that_no_terminal_reads_are_json() {
 #[tokio::test]
 async fn logs_at_a_terminal_are_text() {
     let config = "[[providers]]\nname = \"demo\"\n[[keys]]\nkey = \"sk-terminal\"\n";
-    let serve = format!("echo $$ > pid; exec {BINARY} --config gateway.toml serve --listen 127.0.0.1:0");
+    let serve = format!("echo $$ > pid; exec {} --config gateway.toml serve --listen 127.0.0.1:0", binary());
     let launch =
         Launch::new("script").file("gateway.toml", config).env("SHELL", "/bin/sh").env("TERM", "xterm");
     let gateway = launch.arg("-qec").arg(serve).arg("/dev/null").start().await;

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::harness::{BINARY, Setup};
+use crate::harness::{Setup, binary};
 
 fn check(rules: &str) -> (i32, String) {
     let directory = tempfile::tempdir().expect("a directory");
@@ -10,7 +10,7 @@ fn check(rules: &str) -> (i32, String) {
     let file = directory.path().join("gateway.toml");
     std::fs::write(&file, setup.config("http://127.0.0.1:9", "http://127.0.0.1:9"))
         .expect("the file is written");
-    let output = Command::new(BINARY).arg("check").arg(&file).output().expect("the program runs");
+    let output = Command::new(binary()).arg("check").arg(&file).output().expect("the program runs");
     let text = [output.stdout, output.stderr].concat();
     (output.status.code().expect("a code"), String::from_utf8(text).expect("a text"))
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use super::{CHAT, ask, assert_refused, message, response};
-use crate::harness::{ADMIN, BINARY, Setup, chat};
+use crate::harness::{ADMIN, Setup, binary, chat};
 
 struct Replicas {
     gateways: Vec<(Gateway, TempDir)>,
@@ -25,7 +25,7 @@ async fn launch(config: &str) -> (Gateway, TempDir) {
 }
 
 async fn launch_in(data: TempDir, config: &str) -> (Gateway, TempDir) {
-    let launch = Launch::new(BINARY).file("gateway.toml", config);
+    let launch = Launch::new(binary()).file("gateway.toml", config);
     let launch = launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().to_string_lossy());
     (launch.start().await, data)
 }
