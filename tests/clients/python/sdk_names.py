@@ -1,7 +1,7 @@
 """Every name of the vendors' newest SDKs that a request may hold: members, types of tools, types of parts, headers.
 
 `python sdk_names.py --write` writes tests/clients/sdk-names.json from the installed SDKs. The policy table of the gateway
-must have a row for each name (crates/gw/tests/it/surfaces/sdk_names.rs), so a new member of a newer SDK fails that test
+must have a row for each name (crates/gw/tests/serving/surfaces/sdk_names.rs), so a new member of a newer SDK fails that test
 until somebody decides what happens to it.
 """
 

@@ -1,0 +1,39 @@
+//! The rows of a gateway's ledger, read from its store.
+
+use std::path::Path;
+
+use gw_store::Store;
+use gw_store::ledger::{Entry, Filter};
+use gw_testkit::Gateway;
+use serde_json::Value;
+
+/// The rows of a running gateway, as soon as it has this many.
+pub(crate) async fn rows(gateway: &Gateway, wanted: usize) -> Vec<Entry> {
+    rows_in(&gateway.dir().join("data/gateway.db"), wanted).await
+}
+
+/// The rows of a store, as soon as it has this many.
+pub(crate) async fn rows_in(path: &Path, wanted: usize) -> Vec<Entry> {
+    let store = Store::open(path).await.expect("the gateway's store");
+    let found = rows_of(&store, wanted).await;
+    store.close().await;
+    found
+}
+
+/// The JSON documents in the data of frames, of every dialect.
+pub(crate) fn documents(frames: &[String]) -> Vec<Value> {
+    let lines = frames.iter().flat_map(|frame| frame.lines());
+    lines.filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect()
+}
+
+async fn rows_of(store: &Store, wanted: usize) -> Vec<Entry> {
+    let deadline = std::time::Instant::now() + gw_testkit::wait::DEADLINE;
+    loop {
+        let found = store.requests(&Filter::default(), None, 10_000).await.expect("the ledger can be read");
+        if found.len() >= wanted {
+            return found;
+        }
+        assert!(std::time::Instant::now() < deadline, "{} rows of {wanted}", found.len());
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}

@@ -1,0 +1,13 @@
+//! What goes wrong: attacks, broken upstreams, failing stores, lost replicas and a scarce machine, around the real program.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is how a failure is reported"
+)]
+
+mod faults;
+#[expect(dead_code, reason = "the other tests of the real program need more of it")]
+#[path = "../harness/mod.rs"]
+mod harness;
+mod security;

@@ -1,0 +1,18 @@
+//! What operators have: management, console, identity, ledger, limits, alerts and telemetry of the real program.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is how a failure is reported"
+)]
+
+mod admin;
+mod alerts;
+mod console;
+#[expect(dead_code, unused_imports, reason = "the other tests of the real program need more of it")]
+#[path = "../harness/mod.rs"]
+mod harness;
+mod identity;
+mod ledger;
+mod limits;
+mod telemetry;

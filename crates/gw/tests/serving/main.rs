@@ -1,0 +1,17 @@
+//! What clients get: every surface and dialect, streams, routes and the cache, from the real program.
+#![expect(
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "in a test a panic is how a failure is reported"
+)]
+
+mod api;
+mod cache;
+#[expect(dead_code, reason = "the other tests of the real program need more of it")]
+#[path = "../harness/mod.rs"]
+mod harness;
+mod providers;
+mod routing;
+mod streaming;
+mod surfaces;
