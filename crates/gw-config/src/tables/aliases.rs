@@ -1,5 +1,7 @@
 //! `[aliases]` and `[[aliases]]`.
 
+use std::collections::HashSet;
+
 use gw_engine::settings::{AliasSettings, ConditionalTarget, ModelFeature, SystemMode, TargetMatch};
 use serde_json::Value;
 
@@ -37,13 +39,9 @@ fn targets(value: &Checked) -> Option<Vec<ConditionalTarget>> {
 /// The targets as they are read: each name once.
 pub(in super::super) const TARGET_NAMES: Form<Vec<String>> = Form {
     read: |value| {
-        let mut names: Vec<String> = Vec::new();
-        for ConditionalTarget { model, .. } in targets(value)? {
-            if !model.is_empty() && !names.contains(&model) {
-                names.push(model);
-            }
-        }
-        Some(names)
+        let names = targets(value)?.into_iter().map(|target| target.model).filter(|model| !model.is_empty());
+        let mut seen = HashSet::new();
+        Some(names.filter(|model| seen.insert(model.clone())).collect())
     },
     write: |names| list(names),
 };
