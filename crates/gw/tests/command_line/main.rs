@@ -19,7 +19,7 @@ mod export;
 mod first_minutes;
 mod first_run;
 #[expect(dead_code, unused_imports, reason = "the tests of a serving gateway need more of it")]
-#[path = "../harness/mod.rs"]
+#[path = "../harness/harness.rs"]
 mod harness;
 mod import;
 mod keys;

@@ -8,6 +8,6 @@
 
 mod faults;
 #[expect(dead_code, reason = "the other tests of the real program need more of it")]
-#[path = "../harness/mod.rs"]
+#[path = "../harness/harness.rs"]
 mod harness;
 mod security;

@@ -10,7 +10,7 @@ mod admin;
 mod alerts;
 mod console;
 #[expect(dead_code, unused_imports, reason = "the other tests of the real program need more of it")]
-#[path = "../harness/mod.rs"]
+#[path = "../harness/harness.rs"]
 mod harness;
 mod identity;
 mod ledger;

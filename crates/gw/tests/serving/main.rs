@@ -9,7 +9,7 @@
 mod api;
 mod cache;
 #[expect(dead_code, reason = "the other tests of the real program need more of it")]
-#[path = "../harness/mod.rs"]
+#[path = "../harness/harness.rs"]
 mod harness;
 mod providers;
 mod routing;
