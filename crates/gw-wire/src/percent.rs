@@ -31,6 +31,12 @@ pub fn decode(raw: &str) -> Option<Cow<'_, str>> {
     if !raw.contains('%') {
         return Some(Cow::Borrowed(raw));
     }
+    String::from_utf8(decode_bytes(raw)?).ok().map(Cow::Owned)
+}
+
+/// As [`decode`], but the result may be any bytes.
+#[must_use]
+pub fn decode_bytes(raw: &str) -> Option<Vec<u8>> {
     let mut bytes = raw.bytes();
     let mut out = Vec::with_capacity(raw.len());
     while let Some(byte) = bytes.next() {
@@ -39,7 +45,7 @@ pub fn decode(raw: &str) -> Option<Cow<'_, str>> {
             other => other,
         });
     }
-    String::from_utf8(out).ok().map(Cow::Owned)
+    Some(out)
 }
 
 #[cfg(test)]

@@ -3,11 +3,15 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 use super::custom;
 use super::message::{Content, Message, Part, PastToolCall, Role, Source};
 use super::tool::{Tool, ToolChoice};
 use super::{Conversation, Format};
 use crate::json::View;
+use crate::percent;
 use crate::request::Body;
 use crate::request::references::is_stored;
 
@@ -306,7 +310,14 @@ fn source(url: Cow<'_, str>) -> Source<'_> {
             (head.to_owned(), Cow::Owned(data.to_owned()))
         }
     };
-    let media_type = head.get("data:".len()..).unwrap_or_default();
-    let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    Source::Data { media_type, base64 }
+    let declared = head.get("data:".len()..).unwrap_or_default();
+    let media_type = declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_base64 =
+        declared.rsplit(';').next().is_some_and(|last| last.trim().eq_ignore_ascii_case("base64"));
+    if is_base64 {
+        return Source::Data { media_type, base64 };
+    }
+    // RFC 2397: the data is percent-encoded.
+    let bytes = percent::decode_bytes(&base64).unwrap_or_else(|| base64.as_bytes().to_vec());
+    Source::Data { media_type, base64: Cow::Owned(STANDARD.encode(bytes)) }
 }

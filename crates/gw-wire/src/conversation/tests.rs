@@ -92,6 +92,25 @@ fn content_parts_formats_choices_and_limits_are_read() {
 }
 
 #[test]
+fn a_data_url_without_base64_is_decoded() {
+    for (url, expected) in [
+        ("data:image/svg+xml,%3Csvg%2F%3E", ("image/svg+xml", "PHN2Zy8+")),
+        ("data:image/png,%89PNG", ("image/png", "iVBORw==")),
+        ("data:,a%", ("", "YSU=")),
+        ("data:image/png;BASE64,iVBORw==", ("image/png", "iVBORw==")),
+    ] {
+        let part = json!({"type": "image_url", "image_url": {"url": url}});
+        let request = request(json!({ "messages": [{"role": "user", "content": [part]}] }));
+        let conversation = Conversation::of_chat(&request, 1);
+        let Content::Image(Source::Data { media_type, base64 }) = &conversation.messages[0].parts[0].content
+        else {
+            panic!("{url}")
+        };
+        assert_eq!((media_type.as_str(), &**base64), expected, "{url}");
+    }
+}
+
+#[test]
 fn legacy_functions_become_tools_with_matched_results() {
     let request = request(json!({
         "messages": [

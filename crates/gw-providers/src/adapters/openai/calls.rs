@@ -17,6 +17,8 @@ pub(super) struct ToolCallTracker {
     choices: HashMap<u32, ChoiceCalls>,
     /// Bytes of all stored copies of ids.
     id_bytes: usize,
+    /// Bytes of arguments that wait for a name.
+    waiting_bytes: usize,
 }
 
 /// Approximate memory of a call in the list and the maps, without its id.
@@ -40,19 +42,46 @@ struct ChoiceCalls {
     has_started: bool,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct KnownCall {
     /// The upstream's index, if it gives one.
     index: Option<u32>,
     id: String,
-    /// The start was reported. It is delayed until the name arrives, or until arguments arrive without a name.
+    /// The start was reported. It waits for the name.
     is_started: bool,
+    /// The arguments that arrived before the name.
+    waiting: String,
+    /// A call of a custom tool. Only known while arguments wait.
+    is_custom: bool,
+}
+
+impl KnownCall {
+    /// Reports the start, and the arguments that waited for it.
+    fn start(
+        &mut self,
+        choice: u32,
+        call: u32,
+        name: Cow<'_, str>,
+        is_custom: bool,
+        sink: &mut dyn FnMut(Event<'_>),
+    ) {
+        self.is_started = true;
+        let id = Cow::Borrowed(&*self.id);
+        sink(match is_custom {
+            false => Event::ToolStart { choice, call, id, name },
+            true => Event::CustomStart { choice, call, id, name },
+        });
+        let waiting = std::mem::take(&mut self.waiting);
+        if !waiting.is_empty() {
+            sink(Event::ToolArgs { choice, call, fragment: Cow::Owned(waiting) });
+        }
+    }
 }
 
 impl ToolCallTracker {
     /// Bytes that the tracker keeps.
     pub(super) fn held_bytes(&self) -> usize {
-        self.id_bytes.saturating_add(self.known.len() * CALL_BYTES)
+        self.id_bytes.saturating_add(self.waiting_bytes).saturating_add(self.known.len() * CALL_BYTES)
     }
 
     /// Whether this choice has a tool call.
@@ -94,7 +123,7 @@ impl ToolCallTracker {
         let found = self.find(choice, index, &id, !name.is_empty(), position);
         let handles = self.choices.entry(choice).or_default();
         let handle = found.unwrap_or_else(|| {
-            self.known.push(KnownCall { index, id: String::new(), is_started: false });
+            self.known.push(KnownCall { index, ..KnownCall::default() });
             let handle = self.known.len() - 1;
             handles.all.push(handle);
             handles.by_index.extend(index.map(|index| (index, handle)));
@@ -110,17 +139,42 @@ impl ToolCallTracker {
             }
         }
         let call = u32::try_from(handle).unwrap_or(u32::MAX);
-        if !known.is_started && (!name.is_empty() || !fragment.is_empty()) {
-            known.is_started = true;
+        if !known.is_started {
+            if name.is_empty() {
+                self.waiting_bytes = self.waiting_bytes.saturating_add(fragment.len());
+                known.waiting.push_str(&fragment);
+                known.is_custom = custom;
+                return;
+            }
             handles.has_started = true;
-            let id = Cow::Borrowed(&*known.id);
-            sink(match custom {
-                false => Event::ToolStart { choice, call, id, name },
-                true => Event::CustomStart { choice, call, id, name },
-            });
+            known.start(choice, call, name, custom, sink);
         }
         if !fragment.is_empty() {
             sink(Event::ToolArgs { choice, call, fragment });
+        }
+    }
+
+    /// Starts the calls of a choice whose arguments arrived and whose name never did.
+    pub(super) fn start_nameless(&mut self, choice: u32, sink: &mut dyn FnMut(Event<'_>)) {
+        if self.waiting_bytes == 0 {
+            return;
+        }
+        let Some(calls) = self.choices.get_mut(&choice) else { return };
+        for handle in &calls.all {
+            let Some(known) = self.known.get_mut(*handle).filter(|known| !known.waiting.is_empty()) else {
+                continue;
+            };
+            calls.has_started = true;
+            let call = u32::try_from(*handle).unwrap_or(u32::MAX);
+            known.start(choice, call, Cow::Borrowed(""), known.is_custom, sink);
+        }
+    }
+
+    /// [`ToolCallTracker::start_nameless`] for every choice.
+    pub(super) fn start_all_nameless(&mut self, sink: &mut dyn FnMut(Event<'_>)) {
+        if self.waiting_bytes > 0 {
+            let choices: Vec<u32> = self.choices.keys().copied().collect();
+            choices.into_iter().for_each(|choice| self.start_nameless(choice, sink));
         }
     }
 

@@ -62,6 +62,7 @@ impl StreamState for OpenAiStreamState {
             return;
         }
         if data == b"[DONE]" {
+            self.calls.start_all_nameless(sink);
             return self.progress.end(sink);
         }
         let Ok(text) = utf8::text(data) else {
@@ -201,6 +202,7 @@ impl OpenAiStreamState {
         }
         self.message(index, message, sink);
         if matches!(finish_kind, Some(FinishReason::Known(_) | FinishReason::Unknown)) {
+            self.calls.start_nameless(index, sink);
             self.located.report(index, sink);
         }
         match finish_kind {

@@ -297,3 +297,43 @@ fn a_chunk_with_thoughts_and_texts_keeps_its_log_probabilities() {
         assert_eq!(said(&format!(",\"{name}\":\"\"")), said(""), "{name} is empty");
     }
 }
+
+/// The events of the pieces of one tool call, and of the finish.
+fn call_in_pieces(pieces: &[&str]) -> Vec<String> {
+    let chunk = |piece: &&str| {
+        format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{piece}]}}}}]}}\n\n")
+    };
+    let stream: String = pieces.iter().map(chunk).collect();
+    let finish = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"tool_calls\"}]}\n\n";
+    let events = whole(&format!("{stream}{finish}data: [DONE]\n\n"));
+    events.into_iter().filter(|event| event.starts_with("Tool")).collect()
+}
+
+#[test]
+fn arguments_before_the_name_wait_for_the_name() {
+    let pieces = [
+        r#"{"index":0,"id":"a","function":{"arguments":"{\"x\""}}"#,
+        r#"{"index":0,"function":{"name":"f","arguments":":1"}}"#,
+        r#"{"index":0,"function":{"arguments":"}"}}"#,
+    ];
+    let expected = [
+        r#"ToolStart { choice: 0, call: 0, id: "a", name: "f" }"#,
+        r#"ToolArgs { choice: 0, call: 0, fragment: "{\"x\"" }"#,
+        r#"ToolArgs { choice: 0, call: 0, fragment: ":1" }"#,
+        r#"ToolArgs { choice: 0, call: 0, fragment: "}" }"#,
+    ];
+    assert_eq!(call_in_pieces(&pieces), expected);
+}
+
+#[test]
+fn a_call_without_a_name_starts_at_the_finish() {
+    let pieces = [
+        r#"{"index":0,"id":"a","function":{"arguments":"{"}}"#,
+        r#"{"index":0,"function":{"arguments":"}"}}"#,
+    ];
+    let expected = [
+        r#"ToolStart { choice: 0, call: 0, id: "a", name: "" }"#,
+        r#"ToolArgs { choice: 0, call: 0, fragment: "{}" }"#,
+    ];
+    assert_eq!(call_in_pieces(&pieces), expected);
+}
