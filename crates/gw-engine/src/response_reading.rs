@@ -132,7 +132,7 @@ impl Engine {
     /// As [`Engine::stored_response`].
     pub async fn delete_response(&self, caller: &Caller, id: &str) -> Result<()> {
         let stored = &self.services().stored_responses;
-        self.services().background_responses.stop(caller.key_id(), id);
+        self.services().background_responses.stop(caller.key_id(), id, None);
         match stored.delete(caller.key_id(), id).await? {
             true => Ok(()),
             false => Err(missing(id)),
@@ -153,7 +153,8 @@ impl Engine {
             return self.object(caller, id, found).await;
         }
         let stored = &self.services().stored_responses;
-        self.services().background_responses.stop(caller.key_id(), id);
+        let cancelled = states::cancelled(text_of(&found.document));
+        self.services().background_responses.stop(caller.key_id(), id, Some(text_of(&cancelled)));
         // The response may have ended since it was read.
         let found = self.stored_response(caller, id).await?;
         if is_over(&found) {

@@ -129,11 +129,16 @@ impl BackgroundResponses {
     }
 
     /// Stops a response. Returns whether it ran. Its upstream call is cancelled, and its call is settled with the usage so far.
-    pub(crate) fn stop(&self, owner: &str, id: &str) -> bool {
+    /// `cancelled` is the response object of the last event for clients that follow.
+    pub(crate) fn stop(&self, owner: &str, id: &str, cancelled: Option<&str>) -> bool {
         let stopped = self.running.lock().remove(&entry_name(owner, id));
         stopped.is_some_and(|running| {
+            let has_run = !running.is_over();
+            if let Some(cancelled) = cancelled.filter(|_| has_run) {
+                running.frames.lock().end_with(cancelled);
+            }
             running.task.abort();
-            !running.is_over()
+            has_run
         })
     }
 
@@ -165,8 +170,11 @@ impl BackgroundResponses {
                     }
                     None => {}
                 }
-                // The sender is gone: the response has ended, and all its events were seen.
-                changed.changed().await.ok()?;
+                if changed.changed().await.is_err() {
+                    // The sender is gone: the response has ended. Its last event came behind all that were seen.
+                    let last = frames.lock().at(at)?;
+                    return Some((last, (frames, changed, at + 1)));
+                }
             }
         });
         Some(match starting_after {

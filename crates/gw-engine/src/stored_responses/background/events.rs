@@ -22,6 +22,8 @@ pub(super) struct BackgroundFrames {
     held: PoolHolding,
     /// Events were dropped, because they were too many.
     is_cut: bool,
+    /// The last event was added by [`BackgroundFrames::end_with`].
+    has_ended: bool,
 }
 
 /// A large frame, counted until the log and all clients that follow have dropped it.
@@ -45,7 +47,7 @@ impl std::fmt::Debug for BackgroundFrames {
 impl BackgroundFrames {
     /// No events. Their memory is counted in `held`.
     pub(super) fn new(held: PoolHolding) -> Self {
-        Self { frames: Vec::new(), bytes: 0, held, is_cut: false }
+        Self { frames: Vec::new(), bytes: 0, held, is_cut: false, has_ended: false }
     }
 
     /// Counts a frame. A large one is copied: its own bytes count as an event that waits for a client, and nothing waits here.
@@ -62,7 +64,7 @@ impl BackgroundFrames {
 
     /// Adds a frame. Beyond the bounds, no events are kept any more.
     pub(super) fn push(&mut self, frame: Bytes) {
-        if self.is_cut {
+        if self.is_cut || self.has_ended {
             return;
         }
         self.bytes += frame.len();
@@ -76,6 +78,19 @@ impl BackgroundFrames {
                 let _ = self.held.set(0);
             }
         }
+    }
+
+    /// Adds the last event of a cancelled response, whose object this is. Later frames are left out.
+    pub(super) fn end_with(&mut self, cancelled: &str) {
+        let number = self.frames.iter().rev().find_map(last_number).map_or(0, |number| number + 1);
+        // A line feed would end the event. In JSON it only stands between tokens.
+        let object = cancelled.replace(['\n', '\r'], " ");
+        let event = format!(
+            "event: response.failed\ndata: {{\"type\":\"response.failed\",\"sequence_number\":{number},\"response\":{object}}}\n\n\
+             data: [DONE]\n\n"
+        );
+        self.push(Bytes::from(event));
+        self.has_ended = true;
     }
 
     /// The frame at this place.
@@ -110,6 +125,14 @@ fn events_after(frame: &Bytes, number: u64) -> Option<Bytes> {
     (seen < at).then(|| frame.slice(seen..at))
 }
 
+/// The largest sequence number of a frame.
+fn last_number(frame: &Bytes) -> Option<u64> {
+    let starts = memmem::rfind_iter(frame, b"data: {");
+    starts
+        .filter_map(|start| sequence_number(frame.get(start..)?.split(|byte| *byte == b'\n').next()?))
+        .next()
+}
+
 fn sequence_number(event: &[u8]) -> Option<u64> {
     let at = memmem::find(event, b"data: {")? + b"data: ".len();
     let data = std::str::from_utf8(event.get(at..)?).ok()?;
@@ -139,6 +162,19 @@ mod tests {
     fn a_follower_that_has_seen_events_is_told_that_the_others_are_not_kept() {
         let told = events_for(&Bytes::from_static(TOO_MANY_EVENTS), 7).unwrap();
         assert_eq!(told, TOO_MANY_EVENTS);
+    }
+
+    #[test]
+    fn the_last_event_of_a_cancelled_response_follows_the_others() {
+        let pool = SharedPool::new(1 << 20);
+        let mut frames = BackgroundFrames::new(pool.holding(&Arc::from("a")));
+        frames.push(Bytes::from_static(b"event: x\ndata: {\"sequence_number\":7,\"a\":\"data: {\"}\n\n"));
+        frames.end_with("{\n\"status\":\"cancelled\"}");
+        frames.push(Bytes::from_static(b"late"));
+        let expected = "event: response.failed\ndata: {\"type\":\"response.failed\",\"sequence_number\":8,\
+            \"response\":{ \"status\":\"cancelled\"}}\n\ndata: [DONE]\n\n";
+        assert_eq!(frames.at(1).unwrap(), expected);
+        assert!(frames.at(2).is_none());
     }
 
     #[test]

@@ -71,6 +71,34 @@ async fn a_cancelled_response_stops_its_upstream() {
     assert_eq!(until(&world.client, &id, "cancelled").await["id"], id.as_str());
 }
 
+/// The client that began the response, and one that came later, learn the end.
+#[tokio::test]
+async fn clients_that_follow_a_cancelled_response_get_its_last_event() {
+    let world = chat_world().await;
+    world.upstream.enqueue(Answer::sse().all(&[sse_data(&json!({"content": "Hello"}), None)]).hang());
+    let streamed = with(in_background(), json!({"stream": true}));
+    let mut first = world.client.stream("/v1/responses", &streamed).await;
+    let created = first.data().await.expect("the first event");
+    let (_, data) = created.split_once("data: ").expect("data");
+    let created: Value = serde_json::from_str(data.trim()).expect("JSON");
+    let id = created["response"]["id"].as_str().expect("an id").to_owned();
+    world.upstream.request(0).await;
+    let follower = world.client.clone();
+    let path = format!("/v1/responses/{id}?stream=true");
+    let following = tokio::spawn(async move { follower.get(&path).await.ok().text() });
+    let cancel = format!("/v1/responses/{id}/cancel");
+    world.client.send("POST", &cancel, None, None).await.ok();
+    for text in [first.rest().await.concat(), following.await.expect("an answer")] {
+        let events: Vec<&str> = text.split("\n\n").filter(|event| !event.trim().is_empty()).collect();
+        let [.., last, done] = &events[..] else { panic!("{text}") };
+        assert!(last.starts_with("event: response.failed\n"), "{text}");
+        assert!(last.contains("\"status\":\"cancelled\""), "{last}");
+        assert_eq!(*done, "data: [DONE]");
+        let terminal = events.iter().filter(|event| event.starts_with("event: response.failed")).count();
+        assert_eq!(terminal, 1, "{text}");
+    }
+}
+
 #[tokio::test]
 async fn only_responses_in_the_background_can_be_cancelled() {
     let world = chat_world().await;
