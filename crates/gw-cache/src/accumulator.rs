@@ -98,7 +98,7 @@ impl Accumulator {
                 self.bytes = self.bytes.saturating_sub(before).saturating_add(self.members.bytes());
                 Some(())
             }
-            Event::Frame { .. } | Event::Sound(_) => Some(()),
+            Event::Frame { .. } | Event::Written { .. } | Event::Sound(_) => Some(()),
             Event::Error(_) => None,
             Event::End => {
                 self.finish();
@@ -230,6 +230,7 @@ impl Choice {
             Event::Start { .. }
             | Event::Member { .. }
             | Event::Frame { .. }
+            | Event::Written { .. }
             | Event::Sound(_)
             | Event::Usage(_)
             | Event::Error(_)
@@ -331,7 +332,7 @@ fn event_bytes(event: &Event<'_>) -> usize {
         Event::Image { image, .. } => image.base64.len() + image.media_type.len() + size_of::<Image<'_>>(),
         Event::Extra { name, value, .. } => name.len() + value.get().len() + size_of::<Box<RawValue>>(),
         // The last value of a member counts; `note` does that.
-        Event::Member { .. } | Event::Frame { .. } | Event::Sound(_) => 0,
+        Event::Member { .. } | Event::Frame { .. } | Event::Written { .. } | Event::Sound(_) => 0,
         Event::Start { .. } | Event::Finish { .. } | Event::Usage(_) | Event::Error(_) | Event::End => 0,
     }
 }

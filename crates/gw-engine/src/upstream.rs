@@ -7,6 +7,7 @@ mod hedge;
 pub(crate) mod merge;
 pub(crate) mod one_shot;
 pub(crate) mod outcome;
+mod progress_notes;
 pub(crate) mod replay;
 pub(crate) mod resume;
 mod socket;

@@ -36,3 +36,4 @@ mod unique_names;
 mod vectors;
 pub(crate) mod vertex;
 mod warnings;
+mod written;

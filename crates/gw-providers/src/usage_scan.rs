@@ -3,6 +3,7 @@
 
 mod finder;
 mod framing;
+mod texts;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -46,23 +47,39 @@ impl UsageShape {
     fn wanted(self) -> &'static Wanted {
         match self {
             Self::OpenAi => &Wanted {
-                members: &[("usage", Slot::Usage), ("service_tier", Slot::Tier)],
+                members: &[("usage", Slot::Usage), ("service_tier", Slot::Tier), ("type", Slot::Kind)],
                 inner: &[
                     ("response", "usage", Slot::Usage),
                     ("response", "service_tier", Slot::Tier),
                     ("x_groq", "usage", Slot::Usage),
                 ],
-                texts: &["content", "text", "delta", "arguments", "reasoning_content", "reasoning"],
+                texts: &[
+                    "code",
+                    "content",
+                    "delta",
+                    "diff",
+                    "input",
+                    "query",
+                    "reasoning",
+                    "reasoning_content",
+                    "refusal",
+                    "revised_prompt",
+                    "text",
+                    "transcript",
+                ],
+                lists: &["arguments", "command", "commands", "queries"],
             },
             Self::Anthropic => &Wanted {
                 members: &[("usage", Slot::Usage)],
                 inner: &[("message", "usage", Slot::Start)],
-                texts: &["text", "thinking", "partial_json"],
+                texts: &["text", "thinking", "partial_json", "content"],
+                lists: &["input"],
             },
             Self::Gemini => &Wanted {
                 members: &[("usageMetadata", Slot::Usage)],
                 inner: &[("response", "usageMetadata", Slot::Usage)],
-                texts: &["text"],
+                texts: &["text", "code"],
+                lists: &["args"],
             },
             Self::Bedrock => &Wanted {
                 members: &[
@@ -72,7 +89,8 @@ impl UsageShape {
                     ("bytes", Slot::Chunk),
                 ],
                 inner: &[("message", "usage", Slot::Start)],
-                texts: &["text", "thinking", "partial_json", "input"],
+                texts: &["text", "thinking", "partial_json", "content"],
+                lists: &["input"],
             },
         }
     }
@@ -177,7 +195,7 @@ impl Found {
                     self.is_whole |= slot == Slot::Usage;
                 }
             }
-            (Slot::Chunk, _) => {}
+            (Slot::Chunk | Slot::Kind, _) => {}
         }
     }
 

@@ -133,6 +133,12 @@ pub enum Event<'a> {
         /// Its data: JSON without line breaks.
         data: &'a str,
     },
+    /// The size of a text that the model wrote and that no other event holds, such as what it asks of a tool that the
+    /// provider runs. It only counts: a client that sees the text has it in a frame.
+    Written {
+        /// The bytes, as [`text_bytes`] counts them.
+        bytes: u64,
+    },
     /// A choice is complete.
     Finish {
         /// Choice index.
@@ -150,30 +156,28 @@ pub enum Event<'a> {
 
 /// Base64 characters of audio that count as one byte of text. Compressed audio has about 1,050 characters per token (20 tokens and
 /// 21 KiB a second), uncompressed audio more.
-const AUDIO_CHARS_PER_TEXT_BYTE: u64 = 350;
+pub const AUDIO_CHARS_PER_TEXT_BYTE: u64 = 350;
 
-/// The pieces of the Responses API that have an event of their own.
-const PIECES_WITH_EVENTS: [&str; 6] = [
-    "response.custom_tool_call_input.delta",
-    "response.function_call_arguments.delta",
-    "response.output_text.delta",
-    "response.reasoning_summary_text.delta",
-    "response.reasoning_text.delta",
-    "response.refusal.delta",
-];
+/// The size of encrypted thoughts in the entries of `reasoning_details`. Readable thoughts have events of their own, which count, and
+/// a signature is no text of the model.
+fn encrypted_bytes(details: View<'_>) -> u64 {
+    let data = details.elements().flat_map(|entry| entry.pick(["data"]));
+    data.flatten().map(|data| data.string_len() as u64).sum()
+}
 
-/// The size of the content of a frame that has no other event: the code or the arguments that the model writes for a
-/// hosted tool.
-fn frame_bytes(dialect: ClientDialect, name: &str, data: &str) -> u64 {
-    if dialect != ClientDialect::Responses
-        || !name.ends_with(".delta")
-        || PIECES_WITH_EVENTS.binary_search(&name).is_ok()
-    {
-        return 0;
-    }
-    let [delta] = View::new(data).pick(["delta"]);
-    let bytes = delta.and_then(View::string).map_or(0, |delta| text_bytes(&delta));
-    if name.contains("audio.delta") { bytes.div_ceil(AUDIO_CHARS_PER_TEXT_BYTE) } else { bytes }
+/// The size of readable thoughts in the entries of `reasoning_details`, for an answer that has them nowhere else.
+#[must_use]
+pub fn thought_bytes(details: View<'_>) -> u64 {
+    let texts = details.elements().flat_map(|entry| entry.pick(["text", "summary"]));
+    texts.flatten().filter_map(View::string).map(|text| text_bytes(&text)).sum()
+}
+
+/// The size of a piece of spoken audio. It has sound in base64 or the words that are spoken, which are tokens beside the sound.
+fn spoken_bytes(value: View<'_>) -> u64 {
+    let [data, words] = value.pick(["data", "transcript"]);
+    let sound = data.map_or(0, |data| data.string_len() as u64);
+    sound.div_ceil(AUDIO_CHARS_PER_TEXT_BYTE)
+        + words.and_then(View::string).map_or(0, |words| text_bytes(&words))
 }
 
 impl Event<'_> {
@@ -200,14 +204,14 @@ impl Event<'_> {
             Self::Extra { name: COMPLETED_IMAGE, .. } => 0,
             // The text counts by itself, and sound by its duration.
             Self::Extra { name: TRANSCRIPT_SEGMENT | TRANSCRIPT_DONE, .. } => 0,
-            Self::Extra { name: "audio", value, .. } => {
-                (value.get().len() as u64).div_ceil(AUDIO_CHARS_PER_TEXT_BYTE)
-            }
+            Self::Extra { name: "reasoning_details", value, .. } => encrypted_bytes(View::new(value.get())),
+            Self::Extra { name: "audio", value, .. } => spoken_bytes(View::new(value.get())),
             Self::Extra { value, .. } => text_bytes(value.get()),
-            Self::Frame { dialect, name, data } => frame_bytes(*dialect, name, data),
+            Self::Written { bytes } => *bytes,
             Self::Start { .. }
             | Self::Sound(_)
             | Self::Member { .. }
+            | Self::Frame { .. }
             | Self::Finish { .. }
             | Self::Usage(_)
             | Self::Error(_)
@@ -233,6 +237,7 @@ impl Event<'_> {
             | Self::Sound(_)
             | Self::Member { .. }
             | Self::Frame { .. }
+            | Self::Written { .. }
             | Self::Usage(_)
             | Self::Error(_)
             | Self::End => {}

@@ -243,6 +243,7 @@ impl Normaliser {
             Event::Member { name, value } => self.member(name, value),
             // Chats have no frames of their own: a chunk of an upstream is never passed on unread.
             Event::Frame { .. } => {}
+            Event::Written { .. } => self.signs_of_work += 1,
             Event::Finish { choice, reason } => {
                 if self.open(choice, out)
                     && let Some(state) = self.choices.get_mut(choice as usize)

@@ -19,6 +19,7 @@ use super::sending::{OK, SentCall, has_body};
 use crate::call::settlement::Outcome;
 use crate::call::upstream_call::AttemptOutcome;
 use crate::clock;
+use crate::document_memory::MAX_ANSWER_BYTES;
 use crate::error::{GATEWAY_SHUTDOWN, Kind};
 use crate::shutdown::CutoffWatch;
 
@@ -104,6 +105,8 @@ struct Relay {
     parts: RelayParts,
     /// The bytes to come, if the upstream told their number.
     left: Option<u64>,
+    /// The bytes that may still come out of an answer that was compressed, though nobody asked for it.
+    unpacked_left: Option<u64>,
     is_event_stream: bool,
     has_content: bool,
     /// The answer may report usage or be charged.
@@ -145,6 +148,7 @@ impl RelayedBody {
             call,
             upstream,
             left: length.filter(|_| !is_decoded),
+            unpacked_left: is_decoded.then_some(MAX_ANSWER_BYTES as u64),
             is_event_stream: starts(CONTENT_TYPE, b"text/event-stream"),
             has_content: false,
             is_served: (200..300).contains(&status),
@@ -235,6 +239,12 @@ impl Relay {
             Poll::Ready(Some(Ok(piece))) => {
                 if clock::now() >= self.parts.due {
                     return self.tear(Kind::UpstreamTimeout.code());
+                }
+                if let Some(left) = &mut self.unpacked_left {
+                    match left.checked_sub(piece.len() as u64) {
+                        Some(less) => *left = less,
+                        None => return self.tear(Kind::UpstreamInvalidResponse.code()),
+                    }
                 }
                 self.note(&piece);
                 Poll::Ready(Some(Ok(piece)))

@@ -56,11 +56,9 @@ pub(crate) async fn finish(call: &mut Call, served: ServedAttempt) -> Result<(us
                 call.progress.settlement.note_first_token(&candidate, first, call.context.latency_ms());
             }
             stream.index = index;
-            if let Some(tokens) = call.progress.settlement.progress_tokens() {
-                stream.note_progress_every(
-                    tokens.min(longest_answer(&call.context.request, &candidate) / PROGRESS_NOTES),
-                );
-            }
+            let most = longest_answer(&call.context.request, &candidate) / PROGRESS_NOTES;
+            let tokens = call.progress.settlement.progress_tokens();
+            stream.note_progress_every(tokens.map(|tokens| tokens.min(most)));
             let begin = |granted| StreamReservation::new(&call.context.limiter, granted);
             stream.reservation = match call.reservation.take() {
                 Some(reservation) => Some(reservation.taken_over()),

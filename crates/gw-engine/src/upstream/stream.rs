@@ -15,7 +15,7 @@ use gw_wire::dialects::AnswerEncoder;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::stream::{Normaliser, Opening};
-use gw_wire::usage::{BYTES_PER_TOKEN, PromptWork};
+use gw_wire::usage::PromptWork;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 
@@ -30,6 +30,7 @@ use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 use crate::request::fan_out::SubRequest;
 use crate::upstream::merge::{ReadStep, StreamUsage, SubStream, UpstreamSource};
+use crate::upstream::progress_notes::ProgressNotes;
 use crate::upstream::replay::{replay_chat, replay_text};
 
 /// Pieces without content that one poll reads before it yields.
@@ -56,14 +57,12 @@ pub(crate) struct UpstreamStream {
     half_event: HalfEvent,
     /// The growing reservation, if the budget must not be exceeded.
     pub(crate) reservation: Option<StreamReservation>,
-    /// The answer bytes at which the progress is noted next, and the bytes between two notes.
-    notes: (u64, u64),
+    /// The progress that the journal has noted.
+    notes: ProgressNotes,
     /// The signs of work that were taken for signs of life.
     seen_work: u64,
     /// The media type of the upstream's answer.
     media_type: Option<HeaderValue>,
-    /// The reading of prompts and the calls of tools that the last note has; None = the upstream had reported nothing then.
-    noted_work: Option<PromptWork>,
 }
 
 impl std::fmt::Debug for UpstreamStream {
@@ -160,21 +159,22 @@ impl UpstreamStream {
         self.source.abandon();
     }
 
-    /// Has the journal note the progress after this many tokens at the latest.
-    pub(crate) fn note_progress_every(&mut self, tokens: u64) {
-        let bytes = tokens.max(1).saturating_mul(BYTES_PER_TOKEN);
-        self.notes = (self.normaliser.answer_bytes().saturating_add(bytes), bytes);
+    /// Has the journal note the progress after this many tokens at the latest. None: no journal keeps it.
+    pub(crate) fn note_progress_every(&mut self, tokens: Option<u64>) {
+        self.notes.set_every(tokens);
     }
 
     /// Notes the progress if it is due. A process that dies later is charged for it.
     pub(crate) fn note_progress(&mut self, call: &mut Call) {
-        let (due, every) = self.notes;
-        let bytes = self.normaliser.answer_bytes();
-        if self.has_told_more() || bytes >= due {
-            self.notes.0 = bytes.saturating_add(every);
+        if self.is_note_due() {
             let bill = self.observe(&call.context.upstream_calls);
             call.progress.settlement.note_progress(&self.candidate, &bill.usage);
         }
+    }
+
+    fn is_note_due(&mut self) -> bool {
+        let work = self.prompt_work();
+        self.notes.take_due(work, self.normaliser.answer_bytes())
     }
 
     /// The reading of prompts and the calls of tools that the upstream has reported. The streams of a divided request report it beside
@@ -183,26 +183,12 @@ impl UpstreamStream {
         self.normaliser.prompt_work().or_else(|| self.source.prompt_work())
     }
 
-    /// Whether the upstream has reported its first usage since the last note, or much more work. After a call of the provider's tool,
-    /// the model reads the whole prompt again.
-    fn has_told_more(&mut self) -> bool {
-        let Some(work) = self.prompt_work() else { return false };
-        let noted = self.noted_work.unwrap_or_default();
-        let is_large = work.tokens > noted.tokens.saturating_add(self.notes.1 / BYTES_PER_TOKEN);
-        let has_more = self.noted_work.is_none() || is_large || work.calls > noted.calls;
-        if has_more {
-            let (tokens, calls) = (work.tokens.max(noted.tokens), work.calls.max(noted.calls));
-            self.noted_work = Some(PromptWork { tokens, calls });
-        }
-        has_more
-    }
-
-    /// Records usage that was reported before any content: the call may be dropped before its first content, and the process may be
-    /// killed.
-    fn observe_early_usage(&mut self, calls: &UpstreamCalls) {
-        if self.prompt_work().is_some() {
+    /// Records usage that was reported, and text that was written for a tool of the provider, before any content: the call may be
+    /// dropped before its first content, and the process may be killed.
+    fn observe_early(&mut self, calls: &UpstreamCalls) {
+        if self.normaliser.answer_bytes() > 0 || self.prompt_work().is_some() {
             self.observe(calls);
-            if self.has_told_more() {
+            if self.is_note_due() {
                 calls.tell_early();
             }
         }
@@ -263,10 +249,9 @@ pub(crate) async fn open(
         source: UpstreamSource::Closed(Vec::new()),
         call: None,
         reservation: None,
-        notes: (u64::MAX, u64::MAX),
+        notes: ProgressNotes::new(),
         seen_work: 0,
         media_type: None,
-        noted_work: None,
         half_event: context.snapshot.state.event_memory.half_event(context.client.caller.key_id()),
     };
     if let [only] = opened.as_slice() {
@@ -427,7 +412,7 @@ fn poll_to_first_content(
             }
             match stream.poll_step(cx) {
                 Poll::Pending => {
-                    stream.observe_early_usage(calls);
+                    stream.observe_early(calls);
                     return Poll::Pending;
                 }
                 Poll::Ready(ReadStep::Heavy) => return Poll::Ready(Ok(ReadStep::Heavy)),
@@ -438,7 +423,7 @@ fn poll_to_first_content(
                 return Poll::Ready(Err(late()));
             }
         }
-        stream.observe_early_usage(calls);
+        stream.observe_early(calls);
         cx.waker().wake_by_ref();
         Poll::Pending
     })

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use gw_providers::adapter::{Encoded, Reading};
 use gw_providers::settings::Timeouts;
-use gw_wire::event::Event;
+use gw_wire::event::{Event, thought_bytes};
 use gw_wire::failure::Failure;
+use gw_wire::json::View;
 use gw_wire::kept_answer::KeptChat;
 use gw_wire::render::{self, Envelope};
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, TextReply};
@@ -217,7 +218,9 @@ fn chat_bytes(choice: &ChatChoice<'_>) -> u64 {
     let calls: u64 = choice.tool_calls.iter().map(|call| written(&call.name, &call.arguments)).sum();
     let legacy = choice.function_call.as_ref().map_or(0, |(name, arguments)| written(name, arguments));
     let extras = |(name, value): &(Cow<'_, str>, Cow<'_, RawValue>)| {
-        Event::Extra { choice: choice.index, name, value }.answer_bytes()
+        let is_only = choice.reasoning.is_none() && name == "reasoning_details";
+        let thoughts = if is_only { thought_bytes(View::new(value.get())) } else { 0 };
+        thoughts + Event::Extra { choice: choice.index, name, value }.answer_bytes()
     };
     let images = choice.images.iter().map(|image| image.tokens.saturating_mul(BYTES_PER_TOKEN)).sum::<u64>();
     texts + calls + legacy + images + choice.extras.iter().map(extras).sum::<u64>()

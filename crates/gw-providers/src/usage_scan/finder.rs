@@ -2,6 +2,8 @@
 
 use memchr::memchr2;
 
+use super::texts::AnswerTexts;
+
 /// The longest text of a member that is kept. The usage of an answer has a few hundred bytes.
 const MAX_KEPT_BYTES: usize = 64 << 10;
 /// The longest name that is compared.
@@ -18,6 +20,8 @@ pub(super) struct Wanted {
     pub(super) inner: &'static [(&'static str, &'static str, Slot)],
     /// Names of strings whose bytes are counted, wherever they stand.
     pub(super) texts: &'static [&'static str],
+    /// Names of lists and objects in which all strings are counted.
+    pub(super) lists: &'static [&'static str],
 }
 
 /// The meaning of a found member.
@@ -35,6 +39,8 @@ pub(super) enum Slot {
     Prompt,
     /// A document in base64.
     Chunk,
+    /// The type of an event.
+    Kind,
 }
 
 /// The meaning of the value that follows a name.
@@ -45,6 +51,8 @@ enum Meaning {
     Keep(Slot),
     Enter(&'static str),
     Text,
+    /// A list or an object of texts, or a text.
+    Texts,
 }
 
 /// A value that is being kept.
@@ -79,7 +87,9 @@ pub(super) struct Finder {
     /// The member of the document that is being read, if members in it are wanted.
     inside: Option<&'static str>,
     kept: Option<Kept>,
-    text_bytes: u64,
+    /// The depth around the list or the object in which all strings are counted.
+    list: Option<usize>,
+    texts: AnswerTexts,
     is_lost: bool,
 }
 
@@ -95,21 +105,23 @@ impl Finder {
             meaning: Meaning::Nothing,
             inside: None,
             kept: None,
-            text_bytes: 0,
+            list: None,
+            texts: AnswerTexts::default(),
             is_lost: false,
         }
     }
 
     /// The bytes of the counted strings so far.
     pub(super) fn text_bytes(&self) -> u64 {
-        self.text_bytes
+        self.texts.bytes()
     }
 
     /// Begins a new document.
     pub(super) fn reset(&mut self) {
         self.open.clear();
         (self.string, self.expects_name, self.meaning) = (None, false, Meaning::Nothing);
-        (self.inside, self.kept, self.is_lost) = (None, None, false);
+        (self.inside, self.kept, self.list, self.is_lost) = (None, None, None, false);
+        self.texts.end_document();
     }
 
     /// Reads the next piece. `found` gets each wanted value as JSON.
@@ -157,7 +169,7 @@ impl Finder {
             self.name.extend(taken.iter().take(MAX_NAME_BYTES + 1));
         }
         if state.is_counted {
-            self.text_bytes = self.text_bytes.saturating_add(taken.len() as u64);
+            self.texts.add(taken.len());
         }
         self.keep(taken);
         rest
@@ -166,7 +178,8 @@ impl Finder {
     fn outside(&mut self, byte: u8, found: &mut dyn FnMut(Slot, &[u8])) {
         match byte {
             b'"' => {
-                let is_counted = self.meaning == Meaning::Text;
+                let is_text = matches!(self.meaning, Meaning::Text | Meaning::Texts);
+                let is_counted = is_text || self.list.is_some() && !self.expects_name;
                 self.begin_value();
                 self.keep(b"\"");
                 self.string = Some(StringState { is_name: self.expects_name, is_escaped: false, is_counted });
@@ -185,6 +198,7 @@ impl Finder {
                 if self.open.len() <= self.base {
                     self.inside = None;
                 }
+                self.list = self.list.filter(|depth| *depth < self.open.len());
                 (self.expects_name, self.meaning) = (false, Meaning::Nothing);
             }
             b',' => {
@@ -220,6 +234,9 @@ impl Finder {
         {
             self.inside = Some(member);
         }
+        if self.meaning == Meaning::Texts {
+            self.list = self.list.or(Some(self.open.len()));
+        }
         (self.expects_name, self.meaning) = (is_object, Meaning::Nothing);
         self.is_lost = self.open.len() >= MAX_DEPTH;
         self.open.push(is_object);
@@ -239,7 +256,10 @@ impl Finder {
         if let Some(kept) = self.kept.take_if(|kept| kept.depth >= self.open.len())
             && kept.bytes.len() <= MAX_KEPT_BYTES
         {
-            found(kept.slot, &kept.bytes);
+            match kept.slot {
+                Slot::Kind => self.texts.set_type(&kept.bytes),
+                slot => found(slot, &kept.bytes),
+            }
         }
     }
 
@@ -257,7 +277,7 @@ impl Finder {
         }
         let name = &*self.name;
         let is = |wanted: &str| wanted.as_bytes() == name;
-        let (depth, Wanted { members, inner, texts }) = (self.open.len(), self.wanted);
+        let (depth, Wanted { members, inner, texts, lists }) = (self.open.len(), self.wanted);
         if depth == self.base {
             if let Some((_, slot)) = members.iter().find(|(wanted, _)| is(wanted)) {
                 return Meaning::Keep(*slot);
@@ -272,7 +292,11 @@ impl Finder {
         {
             return Meaning::Keep(*slot);
         }
-        if texts.iter().any(|wanted| is(wanted)) { Meaning::Text } else { Meaning::Nothing }
+        match () {
+            () if lists.iter().any(|wanted| is(wanted)) => Meaning::Texts,
+            () if texts.iter().any(|wanted| is(wanted)) => Meaning::Text,
+            () => Meaning::Nothing,
+        }
     }
 }
 
@@ -284,6 +308,7 @@ mod tests {
         members: &[("usage", Slot::Usage), ("tier", Slot::Tier)],
         inner: &[("response", "usage", Slot::Start)],
         texts: &["text"],
+        lists: &["words"],
     };
 
     fn found(pieces: &[&[u8]]) -> (Vec<(Slot, String)>, u64) {
@@ -313,6 +338,13 @@ mod tests {
         }
         let bytes: Vec<&[u8]> = document.chunks(1).collect();
         assert_eq!(found(&bytes).0, wanted);
+    }
+
+    #[test]
+    fn all_strings_of_a_list_count_wherever_they_stand() {
+        let document = br#"{"words":["ab",{"k":"cd","n":5,"more":["e"]}],"other":["f"],"deep":{"words":"gh"},"list":["i"]}"#;
+        assert_eq!(found(&[document]).1, 7);
+        assert_eq!(found(&document.chunks(1).collect::<Vec<_>>()).1, 7);
     }
 
     #[test]

@@ -109,6 +109,47 @@ fn events_of_each_shape() {
     assert_eq!((whole.prompt, whole.completion, whole.estimated), (25, 15, false));
 }
 
+#[test]
+fn texts_of_each_shape_count_once() {
+    let events = |documents: &[&str]| {
+        documents.iter().map(|document| format!("data: {document}\n\n")).collect::<String>()
+    };
+    let size = |shape, documents: &[&str]| {
+        let body = events(documents);
+        let whole = scanned(shape, &headers(EVENTS), &[body.as_bytes()]).1;
+        let bytes: Vec<&[u8]> = body.as_bytes().chunks(1).collect();
+        assert_eq!(scanned(shape, &headers(EVENTS), &bytes).1, whole, "{body}");
+        whole
+    };
+    let responses = |documents: &[&str]| size(UsageShape::OpenAi, documents);
+    let delta = r#"{"type":"response.code_interpreter_call_code.delta","output_index":0,"delta":"12345"}"#;
+    let part = r#"{"type":"response.code_interpreter_call_code.done","output_index":0,"code":"1234512345"}"#;
+    let code = r#"{"type":"response.output_item.done","output_index":0,"item":{"type":"code_interpreter_call","code":"1234512345"}}"#;
+    assert_eq!(responses(&[delta, delta, part, code]), 10);
+    assert_eq!(responses(&[code]), 10);
+    let shell = r#"{"type":"response.output_item.done","item":{"type":"shell_call","status":"completed","action":{"commands":["123","45"]}}}"#;
+    let patch = r#"{"type":"response.output_item.done","item":{"type":"apply_patch_call","operation":{"type":"update_file","diff":"12345"}}}"#;
+    assert_eq!(responses(&[shell, patch, code]), 20);
+    let answer = r#"{"type":"response.completed","response":{"output":[{"content":[{"type":"output_text","text":"12345"}]}]}}"#;
+    assert_eq!(responses(&[answer]), 5);
+    assert_eq!(
+        responses(&[
+            r#"{"choices":[{"delta":{"audio":{"transcript":"12345"}}}]}"#,
+            r#"{"choices":[{"delta":{"refusal":"12"}}]}"#
+        ]),
+        7
+    );
+    let anthropic = |documents: &[&str]| size(UsageShape::Anthropic, documents);
+    assert_eq!(
+        anthropic(&[
+            r#"{"type":"content_block_delta","delta":{"type":"compaction_delta","content":"12345"}}"#
+        ]),
+        5
+    );
+    let gemini = r#"{"candidates":[{"content":{"parts":[{"executableCode":{"language":"PYTHON","code":"12345"}},{"functionCall":{"name":"f","args":{"q":["12",{"r":"345"}]}}}]}}]}"#;
+    assert_eq!(size(UsageShape::Gemini, &[gemini]), 10);
+}
+
 fn frame(event: &str, payload: &str) -> Vec<u8> {
     let message = Message::new(payload.as_bytes().to_vec())
         .add_header(Header::new(":event-type", FrameValue::String(event.to_owned().into())));

@@ -33,6 +33,7 @@ const FINISH: u8 = 12;
 const USAGE: u8 = 13;
 const ERROR: u8 = 14;
 const END: u8 = 15;
+const WRITTEN: u8 = 16;
 
 /// Appends an event to a log.
 pub fn write(event: &Event<'_>, log: &mut Vec<u8>) {
@@ -90,6 +91,10 @@ pub fn write(event: &Event<'_>, log: &mut Vec<u8>) {
         Event::Error(failure) => {
             log.push(ERROR);
             put_failure(log, failure);
+        }
+        Event::Written { bytes } => {
+            log.push(WRITTEN);
+            put_count(log, *bytes);
         }
         // The readers of a shared stream may speak different dialects, so they get the events of the content.
         Event::Frame { .. } => {}
@@ -186,6 +191,7 @@ impl<'a> EventLog<'a> {
             USAGE => Event::Usage(fields.usage()?),
             ERROR => Event::Error(fields.failure()?),
             END => Event::End,
+            WRITTEN => Event::Written { bytes: fields.number()? },
             _ => return None,
         })
     }

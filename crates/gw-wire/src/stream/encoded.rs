@@ -48,6 +48,7 @@ impl Normaliser {
                     return;
                 }
             }
+            Event::Written { .. } => return self.signs_of_work += 1,
             Event::Start { .. } | Event::Member { .. } | Event::Frame { .. } => {}
         }
         if let Some(encoder) = &mut self.encoder {

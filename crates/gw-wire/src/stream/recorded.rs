@@ -90,6 +90,11 @@ impl Normaliser {
             Event::Usage(usage) => self.usage = Some(usage),
             Event::Error(failure) => self.failure = Some(failure),
             Event::End => self.end_of_stream(),
+            // Written at once, because readers that end early count it, too.
+            Event::Written { .. } => {
+                self.signs_of_work += 1;
+                log::write(&event, out);
+            }
             Event::Frame { .. }
             | Event::Sound(_)
             | Event::Text { .. }

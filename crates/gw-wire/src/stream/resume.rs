@@ -49,6 +49,7 @@ impl Normaliser {
             Event::Start { .. }
             | Event::Member { .. }
             | Event::Frame { .. }
+            | Event::Written { .. }
             | Event::Finish { .. }
             | Event::Usage(_)
             | Event::Error(_)

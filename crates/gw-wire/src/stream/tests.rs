@@ -335,3 +335,28 @@ fn streams_and_documents_have_equal_members() {
         assert_eq!(whole["metadata"].is_string(), is_there, "{bytes} in a whole answer");
     }
 }
+
+#[test]
+fn what_no_chunk_holds_counts_and_is_a_sign_of_work() {
+    let mut normaliser = Normaliser::new(opening(Shape::Chat, 1, false));
+    let mut out = Vec::new();
+    normaliser.accept(Event::Written { bytes: 30 }, &mut out);
+    assert_eq!((normaliser.answer_bytes(), normaliser.signs_of_work()), (30, 1));
+    assert!(out.is_empty() && !normaliser.has_content());
+}
+
+#[test]
+fn spoken_words_and_encrypted_thoughts_count_and_readable_details_do_not() {
+    let size = |name: &str, value: &str| {
+        let value = RawValue::from_string(value.to_owned()).unwrap();
+        Event::Extra { choice: 0, name, value: &value }.answer_bytes()
+    };
+    assert_eq!(size("audio", r#"{"id":"audio_1","expires_at":5}"#), 0);
+    assert_eq!(size("audio", r#"{"id":"audio_1","transcript":"Hello"}"#), 5);
+    assert_eq!(size("audio", &format!(r#"{{"data":"{}"}}"#, "A".repeat(351))), 2);
+    assert_eq!(size("reasoning_details", r#"[{"type":"reasoning.text","text":"Hm","signature":"Eq"}]"#), 0);
+    assert_eq!(size("reasoning_details", r#"[{"type":"reasoning.encrypted","data":"abc"}]"#), 3);
+    assert_eq!(size("executed_tools", r#"["a"]"#), 5);
+    let details = r#"[{"type":"reasoning.text","text":"Hm"},{"type":"reasoning.summary","summary":"So"}]"#;
+    assert_eq!(crate::event::thought_bytes(crate::json::View::new(details)), 4);
+}

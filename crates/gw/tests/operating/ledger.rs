@@ -17,6 +17,8 @@ mod realtime_by_ending;
 mod scripted_work;
 mod unit_prices;
 mod unpriced;
+mod written_by_ending;
+mod written_work;
 
 use std::path::Path;
 

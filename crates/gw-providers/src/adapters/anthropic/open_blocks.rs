@@ -4,6 +4,9 @@ use std::borrow::Cow;
 
 use gw_wire::event::Event;
 use gw_wire::failure::Failure;
+use gw_wire::json::View;
+use gw_wire::usage::text_bytes;
+use serde_json::value::RawValue;
 
 use super::details::{self, Thought, ThoughtKind};
 use super::stream::{CHOICE, emit_text};
@@ -12,6 +15,7 @@ use crate::adapters::annotations::{Annotations, CitedSource, MAX_SOURCES, charac
 use crate::adapters::failure::invalid;
 use crate::adapters::replay::order::{self, Order};
 use crate::adapters::sse_adapter::EventSink;
+use crate::adapters::written::{WrittenPart, report, texts_in};
 
 /// The most bytes of arguments from a block's start event that are held until the block ends.
 const MAX_HELD_ARGUMENT_BYTES: usize = 64 << 10;
@@ -31,6 +35,8 @@ pub(super) struct OpenBlocks {
     calls: u32,
     /// The hosted tools that run: calls without a result so far.
     running: u32,
+    /// A hosted tool was called.
+    has_hosted: bool,
     /// The bytes of thoughts that are held.
     held_thought_bytes: usize,
     /// The characters of the text so far.
@@ -49,8 +55,8 @@ enum AnthropicOpenBlock {
     Call { handle: u32, has_fragments: bool, input: Option<String> },
     /// Text: the character that it begins at, and its citations.
     Text { start: u64, cited: Vec<CitedSource<'static>>, cited_bytes: usize },
-    /// A block of an unknown type.
-    Other,
+    /// A block without an event of its own, and what the model wrote into it.
+    Other(WrittenPart),
 }
 
 impl AnthropicOpenBlock {
@@ -60,7 +66,7 @@ impl AnthropicOpenBlock {
             Self::Thought { signature, .. } => signature.capacity(),
             Self::Call { input, .. } => input.as_ref().map_or(0, String::capacity),
             Self::Text { cited_bytes, .. } => *cited_bytes,
-            Self::Other => 0,
+            Self::Other(_) => 0,
         }
     }
 }
@@ -104,7 +110,10 @@ impl OpenBlocks {
             return Err(invalid("too many content blocks are open at once"));
         }
         match Text::of(&block.kind) {
-            "server_tool_use" | "mcp_tool_use" => self.running = self.running.saturating_add(1),
+            "server_tool_use" | "mcp_tool_use" => {
+                self.running = self.running.saturating_add(1);
+                self.has_hosted = true;
+            }
             kind if kind.ends_with("_tool_result") => self.running = self.running.saturating_sub(1),
             _ => {}
         }
@@ -125,7 +134,7 @@ impl OpenBlocks {
                     self.order.add(order::Block::Detail);
                     emit_thought(&Thought { index, kind: ThoughtKind::Redacted { data } }, sink);
                 }
-                AnthropicOpenBlock::Other
+                AnthropicOpenBlock::Other(WrittenPart::default())
             }
             "text" => {
                 let start = self.characters;
@@ -139,12 +148,31 @@ impl OpenBlocks {
                 for source in sources(block.content) {
                     self.annotations.add(&source, self.characters, self.characters);
                 }
-                AnthropicOpenBlock::Other
+                self.other(&block, sink)
             }
-            _ => AnthropicOpenBlock::Other,
+            _ => self.other(&block, sink),
         };
         self.open.push((index, opened));
         Ok(())
+    }
+
+    /// Begins a block without an event of its own.
+    ///
+    /// The result of a hosted tool is part of the prompt that the model reads next, which the usage counts with each call of a
+    /// tool. A result without a call is text like any other.
+    fn other(&self, block: &AnthropicBlock<'_>, sink: EventSink<'_>) -> AnthropicOpenBlock {
+        let mut part = WrittenPart::default();
+        let is_result = Text::of(&block.kind).ends_with("tool_result");
+        if !(is_result && self.has_hosted) {
+            let input =
+                block.input.map(RawValue::get).filter(|input| !matches!(*input, "{}" | "\"\"" | "null"));
+            let content = block.content.map_or(0, |content| texts_in(View::new(content.get())));
+            // Pieces may repeat the input, and never the name.
+            report(text_bytes(Text::of(&block.name)), sink);
+            let text = text_bytes(Text::of(&block.text)) + text_bytes(input.unwrap_or_default());
+            part.whole(text + content, sink);
+        }
+        AnthropicOpenBlock::Other(part)
     }
 
     fn call(&mut self, block: AnthropicBlock<'_>, sink: EventSink<'_>) -> AnthropicOpenBlock {
@@ -182,14 +210,22 @@ impl OpenBlocks {
             "signature_delta" => self.add_signature(index, Text::of(&delta.signature)),
             "input_json_delta" => {
                 let fragment = delta.partial_json.unwrap_or_default().0;
-                if let Some(AnthropicOpenBlock::Call { handle, has_fragments, .. }) = self.find(index)
-                    && !fragment.is_empty()
-                {
-                    *has_fragments = true;
-                    sink(Event::ToolArgs { choice: CHOICE, call: *handle, fragment });
+                match self.find(index) {
+                    Some(AnthropicOpenBlock::Call { handle, has_fragments, .. }) if !fragment.is_empty() => {
+                        *has_fragments = true;
+                        sink(Event::ToolArgs { choice: CHOICE, call: *handle, fragment });
+                    }
+                    Some(AnthropicOpenBlock::Other(part)) => part.piece(text_bytes(&fragment), sink),
+                    _ => {}
                 }
             }
-            _ => {}
+            // `compaction_delta`, and kinds that the API adds later.
+            _ => {
+                let content = delta.content.map_or(0, |content| texts_in(View::new(content.get())));
+                if let Some(AnthropicOpenBlock::Other(part)) = self.find(index) {
+                    part.piece(content, sink);
+                }
+            }
         }
     }
 
@@ -259,7 +295,7 @@ impl OpenBlocks {
             AnthropicOpenBlock::Text { start, cited, .. } => {
                 cited.iter().for_each(|source| self.annotations.add(source, start, self.characters));
             }
-            AnthropicOpenBlock::Call { .. } | AnthropicOpenBlock::Other => {}
+            AnthropicOpenBlock::Call { .. } | AnthropicOpenBlock::Other(_) => {}
         }
     }
 

@@ -92,7 +92,7 @@ object! {
         name: Text<'a>,
         input: &'a RawValue,
         citations: &'a RawValue,
-        /// The result of a tool that the provider runs.
+        /// The result of a tool that the provider runs, or the summary of a long conversation.
         content: &'a RawValue,
     }
 }
@@ -125,6 +125,8 @@ object! {
         thinking: Text<'a>,
         signature: Text<'a>,
         partial_json: Text<'a>,
+        /// A piece of the summary of a long conversation.
+        content: &'a RawValue,
         citation: &'a RawValue,
         stop_reason: Text<'a>,
         stop_details: StopDetails<'a>,

@@ -11,6 +11,7 @@ use gw_wire::event::Event;
 use gw_wire::failure::Failure;
 use gw_wire::reply::Finish;
 use gw_wire::stream::MAX_TOOL_CALLS;
+use gw_wire::usage::text_bytes;
 use memchr::memmem;
 use serde::Deserialize;
 
@@ -28,6 +29,7 @@ use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{self, Order};
 use crate::adapters::sse_adapter::EventSink;
 use crate::adapters::text::{Text, filled};
+use crate::adapters::written::report;
 
 /// The most bytes of reasoning that are held until their signatures arrive, over all blocks. A longer block is streamed
 /// but not sent back.
@@ -233,6 +235,7 @@ impl BedrockStreamState {
             return Err(invalid("the stream has too many tool calls"));
         }
         if is_server_tool(call.kind.as_ref()) {
+            report(text_bytes(Text::of(&call.name)), sink);
             self.begin(index, BedrockOpenBlock::Foreign);
             return Ok(());
         }
@@ -272,7 +275,7 @@ impl BedrockStreamState {
                     *has_arguments = true;
                     sink(Event::ToolArgs { choice: 0, call: *handle, fragment });
                 }
-                Some(BedrockOpenBlock::Foreign) => {}
+                Some(BedrockOpenBlock::Foreign) => report(text_bytes(&fragment), sink),
                 Some(BedrockOpenBlock::Reasoning(_) | BedrockOpenBlock::Image(_)) | None => {
                     return Err(invalid("the stream has arguments of a tool call that has not begun"));
                 }

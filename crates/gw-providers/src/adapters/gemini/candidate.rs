@@ -5,12 +5,15 @@
 use std::borrow::Cow;
 
 use gw_wire::failure::Failure;
+use gw_wire::json::View;
 use gw_wire::reply::{Finish, Image};
+use gw_wire::usage::text_bytes;
 use serde_json::value::RawValue;
 
 use super::usage::UsageMetadata;
 use crate::adapters::failure::{broken, gave_up};
 pub(super) use crate::adapters::text::Text;
+use crate::adapters::written::texts_in;
 use crate::media_sizes::made_image;
 
 /// `GenerateContentResponse`.
@@ -90,9 +93,23 @@ pub(super) struct CandidatePart<'a> {
     pub(super) function_call: Option<CandidateFunctionCall<'a>>,
     #[serde(borrow)]
     pub(super) inline_data: Option<CandidateBlob<'a>>,
+    /// Code that the provider runs. The client does not see it.
+    #[serde(borrow)]
+    executable_code: Option<&'a RawValue>,
+    /// A call of a tool that the provider runs.
+    #[serde(borrow)]
+    tool_call: Option<&'a RawValue>,
 }
 
 impl<'a> CandidatePart<'a> {
+    /// The size of what the model wrote for a tool that the provider runs.
+    pub(super) fn hosted_bytes(&self) -> u64 {
+        let code = self.executable_code.map_or([None], |code| View::new(code.get()).pick(["code"]));
+        let call = self.tool_call.map_or([None], |call| View::new(call.get()).pick(["args"]));
+        let code = code.into_iter().flatten().map(texts_in);
+        code.chain(call.into_iter().flatten().map(|args| text_bytes(args.text()))).sum()
+    }
+
     /// Takes the part's image. Images among the thoughts are drafts and not part of the answer.
     pub(super) fn take_image(&mut self) -> Option<Image<'a>> {
         let CandidateBlob { mime_type, data } =

@@ -28,6 +28,7 @@ use crate::adapter::{StreamDecoder, work_by_lines};
 use crate::adapters::failure::{broken, invalid, invalid_json};
 use crate::adapters::replay::order::{Block, Order};
 use crate::adapters::sse_adapter::EventSink;
+use crate::adapters::written::report;
 
 /// The most choices of a stream, more than any request can ask for.
 const MAX_CHOICES: u32 = 128;
@@ -309,6 +310,7 @@ impl StreamChoice {
         sink: EventSink<'_>,
     ) {
         let choice = self.index;
+        report(part.hosted_bytes(), sink);
         if let Some(mut call) = part.function_call {
             let handle = self.calls;
             let id = call_id(&mut call, part.thought_signature, || make_call_id(response, choice, handle));

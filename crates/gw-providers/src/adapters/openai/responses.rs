@@ -3,6 +3,7 @@
 
 mod item;
 mod stream;
+mod written;
 
 use std::borrow::Cow;
 use std::sync::Arc;

@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use gw_wire::event::Event;
+use gw_wire::event::{Event, thought_bytes};
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::json::View;
 use gw_wire::reply::{Finish, STOP_SEQUENCE};
 use gw_wire::usage::Usage;
 use gw_wire::utf8;
@@ -15,10 +16,12 @@ use super::located::TextLocations;
 use super::wire::{FinishReason, OpenAiChoice, OpenAiEnvelope, OpenAiMessage};
 use super::{quick, repair, usage};
 use crate::adapters::failure::{cut_event, gave_up, invalid, invalid_event, reported};
+use crate::adapters::replay::DETAILS;
 use crate::adapters::sse_adapter::{
     EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
 };
 use crate::adapters::template::{Template, place_of};
+use crate::adapters::written::report;
 
 /// Decodes one stream.
 pub(super) type OpenAiStream = SseAdapter<OpenAiStreamState>;
@@ -194,6 +197,10 @@ impl OpenAiStreamState {
         }
         if let Some(text) = message.take_reasoning() {
             sink(Event::Reasoning { choice: index, text });
+        } else {
+            // Some servers have the thoughts in this list alone.
+            let details = message.extras.iter().filter(|(name, _)| *name == DETAILS);
+            details.for_each(|(_, value)| report(thought_bytes(View::new(value.get())), sink));
         }
         let content = message.content.take().map(|content| content.0).filter(|text| !text.is_empty());
         let text = content.or_else(|| choice.text.take().map(|text| text.0)).unwrap_or_default();

@@ -49,6 +49,7 @@ impl Sample {
             FINISH => Event::Finish { choice, reason: self.reason },
             USAGE => Event::Usage(self.usage),
             ERROR => Event::Error(self.failure.clone()),
+            WRITTEN => Event::Written { bytes: u64::from(call) },
             _ => Event::End,
         }
     }
@@ -126,7 +127,15 @@ fn sample() -> impl Strategy<Value = Sample> {
     ];
     let reason = prop_oneof![Just(Finish::Stop), Just(Finish::Length), Just(Finish::FunctionCall)];
     let texts = ["\\PC{0,200}", "[\\x00-\\x7f]{0,20}"];
-    ((START..=END, any::<u32>(), any::<u32>()), texts, any::<[bool; 2]>(), json, usage(), failure(), reason)
+    (
+        (START..=WRITTEN, any::<u32>(), any::<u32>()),
+        texts,
+        any::<[bool; 2]>(),
+        json,
+        usage(),
+        failure(),
+        reason,
+    )
         .prop_map(|((tag, choice, call), texts, is_present, json, usage, failure, reason)| Sample {
             tag,
             choice,

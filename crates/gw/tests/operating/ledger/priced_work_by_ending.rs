@@ -74,8 +74,8 @@ fn cases() -> Vec<Case> {
     };
     // Two searches. The stream has told 1,000 tokens and two calls: three readings, two results of 8,000 tokens, and 10 tokens of output.
     let searched = |silent| [9_000 + 2 * 50 + 2 * SEARCH, silent, 3 * 1_000 + 16_000 + 2 * 10 + 2 * SEARCH];
-    // A stream of the Responses API tells no tokens before its end: three readings of 13 estimated tokens.
-    let responded = [9_000 + 2 * 50 + 2 * SEARCH, 13, 3 * 13 + 16_000 + TEXT + 2 * SEARCH];
+    // A stream of the Responses API tells no tokens before its end: three readings of 13 estimated tokens. Both searches are one token.
+    let responded = [9_000 + 2 * 50 + 2 * SEARCH, 13, 3 * 13 + 16_000 + 2 + TEXT + 2 * SEARCH];
     // A chat tells no calls. Each answer is charged for one search.
     let chatted = [1_000 + 2 * 50 + SEARCH, 13 + SEARCH, 13 + TEXT + SEARCH];
     let grounded = [1_000 + 2 * 50 + 2 * SEARCH, 13, 1_000 + 2 + 2 * SEARCH];
@@ -310,8 +310,6 @@ fn assert_amounts(rows: &BTreeMap<String, Entry>) {
     for case in cases() {
         for streams in [false, true] {
             let begun = if streams { case.begun } else { case.silent };
-            // Usage that the upstream reports is noted at once. Text is noted after so many tokens.
-            let killed = if begun == case.silent + TEXT { case.silent } else { begun };
             let torn = if streams { "upstream_stream_error" } else { "upstream_invalid_response" };
             let expected = [
                 (DONE, case.done, "ok"),
@@ -320,7 +318,8 @@ fn assert_amounts(rows: &BTreeMap<String, Entry>) {
                 (TIMED_OUT, begun, "upstream_timeout"),
                 (LEFT, begun, "client_closed_request"),
                 (SHUT_DOWN, begun, "gateway_shutdown"),
-                (KILLED, killed, "interrupted"),
+                // Usage that the upstream reports is noted at once, and text after one token.
+                (KILLED, begun, "interrupted"),
             ];
             let told = streams.then_some((TOLD_ERROR, begun, "upstream_stream_error"));
             for (ending, tokens, status) in expected.into_iter().chain(told) {

@@ -55,6 +55,41 @@ fn whole(stream: &str) -> Heard {
     play([stream.as_bytes()])
 }
 
+/// The sizes of the texts that no other event holds.
+fn written(stream: &str) -> Vec<u64> {
+    let mut decoder: Box<dyn StreamDecoder> = adapter().stream(&Reading::default());
+    let mut seen = Vec::new();
+    decoder.feed(stream.as_bytes(), &mut |event| {
+        if let Event::Written { bytes } = event {
+            seen.push(bytes);
+        }
+    });
+    seen
+}
+
+#[test]
+fn blocks_without_events_of_their_own_count_once() {
+    let start = |index: u32, block: &str| {
+        format!("data: {{\"type\":\"content_block_start\",\"index\":{index},\"content_block\":{block}}}\n\n")
+    };
+    let piece = |index: u32, delta: &str| {
+        format!("data: {{\"type\":\"content_block_delta\",\"index\":{index},\"delta\":{delta}}}\n\n")
+    };
+    let call = start(0, r#"{"type":"mcp_tool_use","id":"m","name":"ask","server_name":"s","input":{}}"#);
+    let input = piece(0, r#"{"type":"input_json_delta","partial_json":"{\"q\":1}"}"#);
+    let whole = start(0, r#"{"type":"mcp_tool_use","id":"m","name":"ask","input":{"q":1}}"#);
+    let result =
+        start(1, r#"{"type":"mcp_tool_result","tool_use_id":"m","content":[{"type":"text","text":"four"}]}"#);
+    let summary = start(2, r#"{"type":"compaction","content":null}"#);
+    let words = piece(2, r#"{"type":"compaction_delta","content":"short"}"#);
+    let hidden = start(3, r#"{"type":"redacted_thinking","data":"QUJD"}"#);
+    assert_eq!(written(&[&*call, &input, &result].concat()), [3, 7]);
+    assert_eq!(written(&[&*whole, &input].concat()), [3, 7], "the pieces repeat the input");
+    assert_eq!(written(&result), [4], "a result of no call");
+    assert_eq!(written(&[&*summary, &words, &words].concat()), [5, 5]);
+    assert_eq!(written(&hidden), Vec::<u64>::new());
+}
+
 fn full() -> String {
     std::fs::read_to_string(fixture("full.stream.txt")).unwrap()
 }

@@ -35,6 +35,7 @@ impl Seen {
             }
             Event::Error(failure) => ("error".to_owned(), format!("{:?}", failure.kind)),
             Event::End => ("end".to_owned(), String::new()),
+            Event::Written { bytes } => ("written".to_owned(), bytes.to_string()),
             other => panic!("{other:?}"),
         };
         let joins = ["text", "reasoning"].contains(&kind.as_str()) || kind.starts_with("args");
@@ -269,7 +270,7 @@ fn unusual_complete_streams_are_read() {
         r#"{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"a","name":"s","type":"server_tool_use"}}}"#,
     );
     let input = ("contentBlockDelta", r#"{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{}"}}}"#);
-    assert_eq!(kinds(&[own, input, STOP]), "finish:stop");
+    assert_eq!(kinds(&[own, input, STOP]), "written:1 written:2 finish:stop");
 }
 
 proptest! {

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use gw_wire::dialects::ClientDialect;
 use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::json::View;
 use gw_wire::utf8;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::item::{HostedTally, OutputItem, text};
+use super::written::WrittenItems;
 use super::{CHOICE, ResponseObject, details_value, sealed_items, with_hosted};
 use crate::adapters::failure::{cut_event, invalid, invalid_event, reported};
 use crate::adapters::replay::DETAILS;
@@ -37,6 +39,8 @@ pub(in crate::adapters::openai) struct ResponsesStreamState {
     with_arguments: HashSet<u32>,
     /// The calls of hosted tools so far.
     hosted: HostedTally,
+    /// The text of items that no other event counts.
+    written: WrittenItems,
     /// Seals encrypted reasoning.
     replay: Option<Arc<ReplayTarget>>,
 }
@@ -95,12 +99,13 @@ impl StreamState for ResponsesStreamState {
             let data = sealed.as_deref().unwrap_or(text);
             sink(Event::Frame { dialect: ClientDialect::Responses, name: &name, data });
         }
-        self.read(read, sink);
+        self.read(read, text, sink);
     }
 
     fn held_bytes(&self) -> usize {
         (self.calls.capacity() + self.with_arguments.capacity()) * 3 * size_of::<u32>()
             + self.hosted.held_bytes()
+            + self.written.held_bytes()
     }
 }
 
@@ -114,31 +119,83 @@ impl ResponsesStreamState {
         self.progress.fail(failure, sink);
     }
 
-    fn read(&mut self, event: ResponseEvent<'_>, sink: EventSink<'_>) {
+    /// `data` is the event's JSON.
+    fn read(&mut self, event: ResponseEvent<'_>, data: &str, sink: EventSink<'_>) {
         let index = event.output_index.unwrap_or_default();
         let delta = event.delta;
         match &*event.kind {
             "response.output_text.delta" => {
+                self.written.show(index);
                 sink(Event::Text { choice: CHOICE, text: delta, logprobs: None });
             }
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
+                self.written.show(index);
                 sink(Event::Reasoning { choice: CHOICE, text: delta });
             }
-            "response.refusal.delta" => sink(Event::Refusal { choice: CHOICE, text: delta }),
-            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta" => {
-                if self.calls.contains(&index) {
-                    self.with_arguments.insert(index);
-                    sink(Event::ToolArgs { choice: CHOICE, call: index, fragment: delta });
+            "response.refusal.delta" => {
+                self.written.show(index);
+                sink(Event::Refusal { choice: CHOICE, text: delta });
+            }
+            "response.function_call_arguments.delta" | "response.custom_tool_call_input.delta"
+                if self.calls.contains(&index) =>
+            {
+                self.with_arguments.insert(index);
+                sink(Event::ToolArgs { choice: CHOICE, call: index, fragment: delta });
+            }
+            "response.output_item.added" => {
+                let item = event.item.unwrap_or_default();
+                if !item.is_shown_in_pieces() {
+                    self.count_item(index, data, sink);
+                }
+                self.added(index, item, sink);
+            }
+            "response.output_item.done" => {
+                let item = event.item.unwrap_or_default();
+                if !item.is_call() {
+                    self.count_item(index, data, sink);
+                }
+                self.done(index, item, sink);
+            }
+            "response.completed" | "response.incomplete" | "response.failed" => {
+                if event.response.as_ref().is_some_and(|response| response.used().is_none()) {
+                    self.count_output(data, sink);
+                }
+                self.end(&event.response.unwrap_or_default(), &event.kind, sink);
+            }
+            kind if kind.ends_with(".delta") => {
+                self.written.piece(kind, event.output_index, &delta, sink);
+                if delta.is_empty() {
+                    working(sink);
                 }
             }
-            "response.output_item.added" => self.added(index, event.item.unwrap_or_default(), sink),
-            "response.output_item.done" => self.done(index, event.item.unwrap_or_default(), sink),
-            "response.completed" | "response.incomplete" | "response.failed" => {
-                self.end(&event.response.unwrap_or_default(), &event.kind, sink);
+            kind if kind.ends_with(".done") && !self.calls.contains(&index) => {
+                self.written.part_done(event.output_index, data, sink);
+                if kind.contains("_call") {
+                    working(sink);
+                }
             }
             // States of a hosted tool.
             kind if kind.contains("_call.") || kind.contains("_call_") => working(sink),
             _ => self.start(event.response, sink),
+        }
+    }
+
+    /// Counts the text of an event's item.
+    fn count_item(&mut self, index: u32, data: &str, sink: EventSink<'_>) {
+        if let [Some(item)] = View::new(data).pick(["item"]) {
+            self.written.item(index, item, sink);
+        }
+    }
+
+    /// Counts what came only with the end of a response without usage.
+    fn count_output(&mut self, data: &str, sink: EventSink<'_>) {
+        let [response] = View::new(data).pick(["response"]);
+        let [output] = response.map_or([None], |response| response.pick(["output"]));
+        let items = output.into_iter().flat_map(View::elements);
+        for (index, item) in (0_u32..).zip(items).take(MAX_CALLS) {
+            if !self.calls.contains(&index) {
+                self.written.item(index, item, sink);
+            }
         }
     }
 

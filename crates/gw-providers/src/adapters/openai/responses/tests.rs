@@ -114,6 +114,44 @@ fn a_stream_is_reported_with_its_frames() {
     assert_eq!(frames, 10);
 }
 
+/// The sizes of the texts that no other event holds.
+fn written(list: &[&str]) -> Vec<u64> {
+    let mut decoder = ResponsesStream::default();
+    let mut seen = Vec::new();
+    decoder.feed(frames(list).as_bytes(), &mut |event| {
+        if let Event::Written { bytes } = event {
+            seen.push(bytes);
+        }
+    });
+    seen
+}
+
+#[test]
+fn items_that_come_only_with_the_end_count_if_it_has_no_usage() {
+    let end = |usage: &str| {
+        format!(
+            r#"{{"type":"response.completed","response":{{"status":"completed","output":[
+            {{"type":"message","content":[{{"type":"output_text","text":"Oslo"}}]}},
+            {{"type":"shell_call","action":{{"commands":["ls"]}}}},
+            {{"type":"function_call","call_id":"c1","name":"f","arguments":"{{}}"}}],"usage":{usage}}}}}"#
+        )
+        .replace('\n', " ")
+    };
+    let call = r#"{"type":"response.output_item.added","output_index":2,"item":{"type":"function_call","call_id":"c1","name":"f","arguments":""}}"#;
+    let text = r#"{"type":"response.output_text.delta","output_index":0,"delta":"Oslo"}"#;
+    assert_eq!(written(&[&end("null")]), [4, 2, 3]);
+    assert_eq!(written(&[text, call, &end("null")]), [2]);
+    assert_eq!(written(&[&end(r#"{"input_tokens":3,"output_tokens":2}"#)]), Vec::<u64>::new());
+}
+
+#[test]
+fn pieces_of_audio_count_by_their_length_and_arguments_of_no_call_as_text() {
+    let audio = format!(r#"{{"type":"response.audio.delta","delta":"{}"}}"#, "A".repeat(700));
+    let words = r#"{"type":"response.audio.transcript.delta","delta":"Hello"}"#;
+    let lost = r#"{"type":"response.function_call_arguments.delta","output_index":4,"delta":"{}"}"#;
+    assert_eq!(written(&[&audio, words, lost]), [2, 5, 2]);
+}
+
 #[test]
 fn a_stream_that_fails_or_stops_early_is_no_answer() {
     let (seen, count) = events(&frames(&[

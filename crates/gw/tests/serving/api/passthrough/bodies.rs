@@ -75,6 +75,22 @@ async fn sizes_are_bounded_before_and_while_a_body_comes() {
 }
 
 #[tokio::test]
+async fn an_answer_that_was_compressed_unasked_is_bounded_when_it_is_unpacked() {
+    let world = world_with("").await;
+    let packed = |mib: usize| {
+        let bytes = gw_testkit::compressed("gzip", &vec![b' '; mib << 20]);
+        Answer::full(200, &[("content-type", "application/json"), ("content-encoding", "gzip")], &bytes)
+    };
+    world.upstream.enqueue(packed(8));
+    let answer = world.client.get("/fee/x").await.ok();
+    assert_eq!((answer.body.len(), answer.header("content-encoding")), (8 << 20, None));
+    world.upstream.enqueue(packed(64));
+    let answer = world.client.get("/fee/x").await;
+    assert!(answer.broken && answer.body.len() <= 32 << 20, "{}", answer.body.len());
+    assert_eq!(row(&world, &answer).await["status"], "upstream_invalid_response");
+}
+
+#[tokio::test]
 async fn slow_and_torn_uploads_end_and_cost_nothing() {
     let server = "body_timeout_ms = 300\n";
     let world = Setup { server, extra: ROUTES.to_owned(), ..Setup::default() }.start().await;
