@@ -99,137 +99,122 @@ pub(super) fn claude_frames(work: &Work, is_amazon: bool) -> Vec<u8> {
         .concat()
 }
 
+fn item(kind: &str, more: Value) -> Value {
+    crate::harness::with(json!({"type": kind, "id": "it_1", "status": "completed"}), more)
+}
+
+fn added(item: &Value) -> Value {
+    json!({"type": "response.output_item.added", "sequence_number": 1, "output_index": 0, "item": item})
+}
+
+fn done(item: &Value) -> Value {
+    json!({"type": "response.output_item.done", "sequence_number": 3, "output_index": 0, "item": item})
+}
+
+fn piece(kind: &str, piece: &str) -> Value {
+    json!({"type": format!("response.{kind}.delta"), "sequence_number": 2, "output_index": 0, "item_id": "it_1", "delta": piece})
+}
+
+fn part(kind: &str, name: &str, text: &str) -> Value {
+    let mut part = json!({"type": format!("response.{kind}.done"), "sequence_number": 2, "output_index": 0, "item_id": "it_1"});
+    part[name] = json!(text);
+    part
+}
+
 /// The items of the Responses API, without pieces, with pieces, and with both.
 pub(super) fn responses() -> Vec<Work> {
-    let added = |item: Value| json!({"type": "response.output_item.added", "sequence_number": 1, "output_index": 0, "item": item});
-    let done = |item: Value| json!({"type": "response.output_item.done", "sequence_number": 3, "output_index": 0, "item": item});
-    let piece = |kind: &str, piece: &str| json!({"type": format!("response.{kind}.delta"), "sequence_number": 2, "output_index": 0, "item_id": "it_1", "delta": piece});
-    let part = |kind: &str, name: &str, text: &str| {
-        let mut part = json!({"type": format!("response.{kind}.done"), "sequence_number": 2, "output_index": 0, "item_id": "it_1"});
-        part[name] = json!(text);
-        part
-    };
-    let item = |kind: &str, more: Value| {
-        crate::harness::with(json!({"type": kind, "id": "it_1", "status": "completed"}), more)
-    };
-    let (words, sent) = (text(), arguments());
+    [codes(), calls_of_clients(), searches(), answers()].into_iter().flatten().collect()
+}
+
+fn codes() -> Vec<Work> {
+    const KIND: &str = "code_interpreter_call_code";
+    let words = text();
     let (first, second) = words.split_at(100);
+    let logs = json!([{"type": "logs", "logs": words}]);
     let code = |code: &str| {
-        item(
-            "code_interpreter_call",
-            json!({"container_id": "cntr_1", "code": code, "outputs": [{"type": "logs", "logs": words}]}),
-        )
+        item("code_interpreter_call", json!({"container_id": "cntr_1", "code": code, "outputs": logs}))
     };
-    let patch = |diff: &str| {
-        item(
-            "apply_patch_call",
-            json!({"call_id": "call_1", "operation": {"type": "update_file", "path": "a.b", "diff": diff}}),
-        )
-    };
-    let shell =
-        || item("shell_call", json!({"call_id": "call_1", "action": {"commands": [words], "timeout_ms": 5}}));
-    let asked = |arguments: &str| {
-        item("mcp_call", json!({"server_label": "s", "name": "ask", "arguments": arguments, "output": words}))
-    };
-    let message = || {
-        item(
-            "message",
-            json!({"role": "assistant", "content": [{"type": "output_text", "text": words, "annotations": [], "logprobs": []}]}),
-        )
-    };
-    let thought = item(
-        "reasoning",
-        json!({"summary": [{"type": "summary_text", "text": words}], "encrypted_content": null}),
-    );
-    let custom = item("custom_tool_call", json!({"call_id": "call_1", "name": "ask", "input": words}));
+    let (empty, whole) = (code(""), code(&words));
     vec![
-        work("code-whole", 200, vec![added(code("")), done(code(&words))]),
-        work(
-            "code-pieces",
-            200,
-            vec![
-                added(code("")),
-                piece("code_interpreter_call_code", first),
-                piece("code_interpreter_call_code", second),
-            ],
-        ),
+        work("code-whole", 200, vec![added(&empty), done(&whole)]),
+        work("code-pieces", 200, vec![added(&empty), piece(KIND, first), piece(KIND, second)]),
         work(
             "code-both",
             200,
-            vec![
-                added(code("")),
-                piece("code_interpreter_call_code", &words),
-                part("code_interpreter_call_code", "code", &words),
-                done(code(&words)),
-            ],
+            vec![added(&empty), piece(KIND, &words), part(KIND, "code", &words), done(&whole)],
         ),
-        work("code-part", 200, vec![added(code("")), part("code_interpreter_call_code", "code", &words)]),
-        work("shell-added", 200, vec![added(shell())]),
-        work("shell-done", 200, vec![added(shell()), done(shell())]),
-        work(
-            "shell-output",
-            2,
-            vec![done(item("shell_call_output", json!({"output": [{"stdout": words, "stderr": ""}]})))],
-        ),
-        work(
-            "local-shell",
-            200,
-            vec![done(item(
-                "local_shell_call",
-                json!({"call_id": "call_1", "action": {"type": "exec", "command": [first, second], "env": {}}}),
-            ))],
-        ),
+        work("code-part", 200, vec![added(&empty), part(KIND, "code", &words)]),
+    ]
+}
+
+fn calls_of_clients() -> Vec<Work> {
+    let words = text();
+    let (first, second) = words.split_at(100);
+    let call = |kind: &str, name: &str, value: Value| item(kind, json!({"call_id": "call_1", name: value}));
+    let patch = |diff: &str| {
+        call("apply_patch_call", "operation", json!({"type": "update_file", "path": "a.b", "diff": diff}))
+    };
+    let shell = call("shell_call", "action", json!({"commands": [words], "timeout_ms": 5}));
+    let output = item("shell_call_output", json!({"output": [{"stdout": words, "stderr": ""}]}));
+    let local = json!({"type": "exec", "command": [first, second], "env": {}});
+    let mut custom = call("custom_tool_call", "input", json!(words));
+    custom["name"] = json!("ask");
+    vec![
+        work("shell-added", 200, vec![added(&shell)]),
+        work("shell-done", 200, vec![added(&shell), done(&shell)]),
+        work("shell-output", 2, vec![done(&output)]),
+        work("local-shell", 200, vec![done(&call("local_shell_call", "action", local))]),
         // The path has three bytes.
         work(
             "patch-both",
             201,
-            vec![added(patch("")), piece("apply_patch_call_operation_diff", &words), done(patch(&words))],
+            vec![added(&patch("")), piece("apply_patch_call_operation_diff", &words), done(&patch(&words))],
         ),
-        work("patch-whole", 201, vec![done(patch(&words))]),
-        work(
-            "image-prompt",
-            200,
-            vec![done(item("image_generation_call", json!({"revised_prompt": words, "result": "aGk="})))],
-        ),
-        work(
-            "web-search",
-            200,
-            vec![done(item(
-                "web_search_call",
-                json!({"action": {"type": "search", "query": words, "sources": [{"type": "url", "url": words}]}}),
-            ))],
-        ),
-        work(
-            "file-search",
-            200,
-            vec![done(item(
-                "file_search_call",
-                json!({"queries": [first, second], "results": [{"text": words}]}),
-            ))],
-        ),
-        work("mcp-both", 201, vec![added(asked("")), piece("mcp_call_arguments", &sent), done(asked(&sent))]),
-        work(
-            "mcp-approval",
-            201,
-            vec![done(item(
-                "mcp_approval_request",
-                json!({"server_label": "s", "name": "ask", "arguments": sent}),
-            ))],
-        ),
+        work("patch-whole", 201, vec![done(&patch(&words))]),
         work(
             "computer",
             200,
-            vec![done(item(
-                "computer_call",
-                json!({"call_id": "call_1", "action": {"type": "type", "text": words}, "pending_safety_checks": []}),
-            ))],
+            vec![done(&call("computer_call", "action", json!({"type": "type", "text": words})))],
         ),
-        work("custom-whole", 201, vec![done(custom)]),
+        work("custom-whole", 201, vec![done(&custom)]),
+        work("unknown-item", 200, vec![done(&call("news_call", "plan", json!({"steps": [first, second]})))]),
+    ]
+}
+
+fn searches() -> Vec<Work> {
+    let (words, sent) = (text(), arguments());
+    let (first, second) = words.split_at(100);
+    let asked = |arguments: &str| {
+        item("mcp_call", json!({"server_label": "s", "name": "ask", "arguments": arguments, "output": words}))
+    };
+    let approval =
+        item("mcp_approval_request", json!({"server_label": "s", "name": "ask", "arguments": sent}));
+    let action = json!({"type": "search", "query": words, "sources": [{"type": "url", "url": words}]});
+    let files = json!({"queries": [first, second], "results": [{"text": words}]});
+    let image = json!({"revised_prompt": words, "result": "aGk="});
+    vec![
+        work("image-prompt", 200, vec![done(&item("image_generation_call", image))]),
+        work("web-search", 200, vec![done(&item("web_search_call", json!({"action": action})))]),
+        work("file-search", 200, vec![done(&item("file_search_call", files))]),
         work(
-            "message-whole",
-            200,
-            vec![added(item("message", json!({"role": "assistant", "content": []}))), done(message())],
+            "mcp-both",
+            201,
+            vec![added(&asked("")), piece("mcp_call_arguments", &sent), done(&asked(&sent))],
         ),
+        work("mcp-approval", 201, vec![done(&approval)]),
+    ]
+}
+
+fn answers() -> Vec<Work> {
+    let words = text();
+    let (first, second) = words.split_at(100);
+    let content = json!([{"type": "output_text", "text": words, "annotations": [], "logprobs": []}]);
+    let message = |content: &Value| item("message", json!({"role": "assistant", "content": content}));
+    let (empty, whole) = (message(&json!([])), message(&content));
+    let summary = json!([{"type": "summary_text", "text": words}]);
+    let thought = item("reasoning", json!({"summary": summary, "encrypted_content": null}));
+    vec![
+        work("message-whole", 200, vec![added(&empty), done(&whole)]),
         work(
             "message-both",
             200,
@@ -237,11 +222,10 @@ pub(super) fn responses() -> Vec<Work> {
                 piece("output_text", first),
                 piece("output_text", second),
                 part("output_text", "text", &words),
-                done(message()),
+                done(&whole),
             ],
         ),
-        work("thought-whole", 200, vec![done(thought)]),
-        work("unknown-item", 200, vec![done(item("news_call", json!({"plan": {"steps": [first, second]}})))]),
+        work("thought-whole", 200, vec![done(&thought)]),
     ]
 }
 
