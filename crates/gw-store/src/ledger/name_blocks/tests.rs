@@ -1,0 +1,197 @@
+//! Reports about spans from blocks on both databases, compared with the rows.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use gw_wire::attribution::{Attribution, Dimension};
+use proptest::prelude::Rng as _;
+use proptest::test_runner::{RngAlgorithm, TestRng};
+
+use crate::Store;
+use crate::ledger::{Entry, Filter, Sums, Tokens, UsageByName};
+use crate::sql::Sql;
+use crate::testing::on_both;
+
+const HOUR: i64 = 3_600_000;
+const DAY: i64 = 24 * HOUR;
+const BEGIN: i64 = 20_000 * DAY;
+const DAYS: i64 = 4;
+
+/// A random request. Many names cost the same, and some cost nothing.
+fn entry(random: &mut TestRng, number: usize) -> Entry {
+    let mut pick = |count: u64| random.next_u64() % count;
+    let user = pick(60);
+    let tags = (0..pick(4)).map(|n| format!("t{}", n * 7 + user % 7).into()).collect();
+    let attribution = Attribution {
+        end_user: (pick(5) > 0).then(|| format!("user-{user}").into()),
+        tags,
+        repository: (pick(2) == 0).then(|| format!("acme/r{}", pick(3)).into()),
+        branch: (pick(3) == 0).then(|| "b\\\"1:x".into()),
+        pull_request: None,
+    };
+    let cost = [0, 1, 999_999, 1_000_000, 1_234_567_890_123][pick(5) as usize];
+    Entry {
+        request_id: format!("req_{number:06}"),
+        at: BEGIN + i64::try_from(pick((DAYS * DAY) as u64)).unwrap(),
+        key_id: format!("key-{}", pick(2)),
+        operation: "chat".to_owned(),
+        model: format!("acme/m{}", pick(3)),
+        provider: "acme".to_owned(),
+        status: if pick(9) == 0 { "timeout" } else { "ok" }.to_owned(),
+        tokens: Tokens { prompt: pick(1_000), completion: pick(300), ..Tokens::default() },
+        cost,
+        saved: i128::from(pick(3)) * 77,
+        unpriced: pick(11) == 0,
+        attribution: (!attribution.is_empty()).then(|| Arc::new(attribution)),
+        ..Entry::default()
+    }
+}
+
+fn entries(random: &mut TestRng, numbers: std::ops::Range<usize>) -> Vec<Entry> {
+    numbers.map(|number| entry(random, number)).collect()
+}
+
+fn sums_of<'e>(entries: impl Iterator<Item = &'e Entry>) -> Sums {
+    entries.fold(Sums::default(), |mut sums, entry| {
+        sums.add(entry);
+        sums
+    })
+}
+
+fn expected(rows: &[Entry], dimension: Dimension, filter: &Filter, limit: usize) -> UsageByName {
+    let floor = |at: i64| at.div_euclid(HOUR) * HOUR;
+    let fitting: Vec<&Entry> = rows
+        .iter()
+        .filter(|entry| filter.since.is_none_or(|since| entry.at >= floor(since)))
+        .filter(|entry| filter.until.is_none_or(|until| entry.at < floor(until - 1) + HOUR))
+        .collect();
+    let names = |entry: &Entry| -> Vec<String> {
+        let attribution = entry.attribution.clone().unwrap_or_default();
+        let own = attribution.names().filter(|(kind, _)| *kind == dimension);
+        own.map(|(_, name)| name.to_owned()).collect()
+    };
+    let mut by_name: BTreeMap<String, Sums> = BTreeMap::new();
+    for entry in &fitting {
+        for name in names(entry) {
+            by_name.entry(name).or_default().add(entry);
+        }
+    }
+    let mut listed: Vec<_> = by_name.into_iter().collect();
+    listed.sort_by(|(one, costs), (other, more)| more.cost.cmp(&costs.cost).then_with(|| one.cmp(other)));
+    let rest = listed.split_off(limit.min(listed.len()));
+    UsageByName {
+        listed,
+        others: Sums::of(rest.iter().map(|(_, sums)| sums)),
+        unnamed: sums_of(fitting.iter().copied().filter(|entry| names(entry).is_empty())),
+        total: sums_of(fitting.iter().copied()),
+    }
+}
+
+async fn compare(store: &Store, rows: &[Entry], random: &mut TestRng, reports: usize, are_packed: bool) {
+    for number in 0..reports {
+        let mut moment =
+            || BEGIN - DAY + i64::try_from(random.next_u64() % ((DAYS + 2) * DAY) as u64).unwrap();
+        let (one, other) = (moment(), moment());
+        let filter = Filter {
+            since: (number % 7 != 0).then_some(one.min(other)),
+            until: (number % 5 != 0).then_some(one.max(other) + 1),
+            ..Filter::default()
+        };
+        for dimension in Dimension::ALL {
+            for limit in [2, 1_000] {
+                let wanted = expected(rows, dimension, &filter, limit as usize);
+                let found = store.usage_by_name(dimension, &filter, limit).await.unwrap();
+                assert_eq!(found, wanted, "{dimension:?} {limit} {filter:?}");
+                if are_packed && wanted.total.requests > 0 && filter.since.is_some() {
+                    let packed = store.usage_by_blocks(dimension, &filter, limit).await.unwrap();
+                    assert_eq!(packed, Some(wanted), "{dimension:?} {limit} {filter:?}");
+                }
+            }
+        }
+    }
+}
+
+async fn count(store: &Store, table: &'static str) -> i64 {
+    let mut sql = Sql::new("SELECT count(*) AS rows FROM ");
+    sql.push(table);
+    store.only(sql, |row| row.get("rows")).await.unwrap()
+}
+
+#[tokio::test]
+async fn reports_of_random_spans_are_those_of_random_rows() {
+    on_both(async |place| {
+        let random = &mut TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+        let store = place.open().await;
+        let mut rows = entries(random, 0..500);
+        store.record(&rows).await.unwrap();
+        compare(&store, &rows, random, 2, false).await;
+        // Two days and a half are added up; then come late rows, and rows of open hours.
+        let before = (BEGIN + 2 * DAY + 13 * HOUR) / 1_000;
+        assert!(store.roll_up_names(before + 59).await.unwrap() > 40);
+        compare(&store, &rows, random, 5, false).await;
+        let more = entries(random, 500..650);
+        store.record(&more).await.unwrap();
+        store.record(&rows[..9]).await.unwrap();
+        rows.extend(more);
+        assert!(count(&store, "usage_name_late").await > 20);
+        compare(&store, &rows, random, 5, false).await;
+        // Late rows go to the blocks that are there, and a second look finds nothing.
+        assert_eq!(store.roll_up_names(before).await.unwrap(), 0);
+        assert_eq!(count(&store, "usage_name_late").await, 0);
+        compare(&store, &rows, random, 5, false).await;
+        let more = entries(random, 650..700);
+        store.record(&more).await.unwrap();
+        rows.extend(more);
+        store.roll_up_names((BEGIN + (DAYS + 2) * DAY) / 1_000).await.unwrap();
+        compare(&store, &rows, random, 5, true).await;
+        store.close().await;
+        let store = place.open().await;
+        compare(&store, &rows, random, 2, true).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_purge_takes_the_blocks_of_its_hours_and_days_and_the_numbers_of_their_names() {
+    on_both(async |place| {
+        let random = &mut TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+        let store = place.open().await;
+        let mut rows = entries(random, 0..400);
+        for row in rows.iter_mut().filter(|row| row.at < BEGIN + DAY) {
+            let name = format!("old-{}", row.request_id);
+            let attribution = Attribution { end_user: Some(name.into()), ..Attribution::default() };
+            row.attribution = Some(Arc::new(attribution));
+        }
+        store.record(&rows).await.unwrap();
+        store.roll_up_names((BEGIN + (DAYS + 1) * DAY) / 1_000).await.unwrap();
+        let numbers = count(&store, "usage_name_ids").await;
+        let cut = BEGIN + DAY + 5 * HOUR;
+        store.purge(cut, 10_000).await.unwrap();
+        store.purge_detailed_sums(cut).await.unwrap();
+        assert!(count(&store, "usage_name_ids").await < numbers - 20);
+        // The second day keeps its sums by day, and the others have all.
+        rows.retain(|row| row.at >= BEGIN + DAY);
+        for first in [BEGIN + DAY, BEGIN + 2 * DAY, BEGIN + 2 * DAY + 3 * HOUR] {
+            let filter = Filter { since: Some(first), ..Filter::default() };
+            for dimension in Dimension::ALL {
+                let wanted = expected(&rows, dimension, &filter, 5);
+                let found = store.usage_by_blocks(dimension, &filter, 5).await.unwrap().unwrap();
+                assert_eq!(found, wanted, "{dimension:?} {filter:?}");
+            }
+        }
+        // Late rows of the day whose hours are gone go to its sums.
+        let mut late = entries(random, 400..430);
+        for row in &mut late {
+            row.at = cut + HOUR;
+        }
+        store.record(&late).await.unwrap();
+        store.roll_up_names(0).await.unwrap();
+        rows.extend(late);
+        let filter = Filter { since: Some(BEGIN + DAY), until: Some(BEGIN + 3 * DAY), ..Filter::default() };
+        for dimension in Dimension::ALL {
+            let wanted = expected(&rows, dimension, &filter, 5);
+            assert_eq!(store.usage_by_blocks(dimension, &filter, 5).await.unwrap(), Some(wanted));
+        }
+    })
+    .await;
+}
