@@ -67,8 +67,14 @@ CREATE TABLE usage_name_progress (
     until      INTEGER NOT NULL,
     days_until INTEGER NOT NULL
 ) STRICT;
-INSERT INTO usage_name_progress
-    SELECT first, first, first, first FROM (SELECT coalesce(min(hour) / 86400 * 86400 + 86400, 0) AS first FROM usage_attributions);
+-- Of the oldest day all hours are there if the sums by session, which are deleted with them, have all its requests.
+INSERT INTO usage_name_progress SELECT first, first, first, first FROM (
+    SELECT CASE WHEN day IS NULL OR
+        (SELECT coalesce(sum(requests), 0) FROM usage_hours WHERE hour >= day AND hour < day + 86400) =
+        (SELECT coalesce(sum(requests), 0) FROM usage_sessions WHERE hour >= day AND hour < day + 86400)
+        THEN 0 ELSE day + 86400 END AS first
+    FROM (SELECT min(hour) / 86400 * 86400 AS day FROM usage_attributions)
+);
 
 -- The order of names that cost the same to the nano-USD.
 DROP INDEX usage_name_totals_by_cost;

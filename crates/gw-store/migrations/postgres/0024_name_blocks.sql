@@ -69,5 +69,11 @@ CREATE TABLE usage_name_progress (
     until      BIGINT NOT NULL,
     days_until BIGINT NOT NULL
 );
-INSERT INTO usage_name_progress
-    SELECT first, first, first, first FROM (SELECT coalesce(min(hour) / 86400 * 86400 + 86400, 0) AS first FROM usage_attributions) AS begin;
+-- Of the oldest day all hours are there if the sums by session, which are deleted with them, have all its requests.
+INSERT INTO usage_name_progress SELECT first, first, first, first FROM (
+    SELECT CASE WHEN day IS NULL OR
+        (SELECT coalesce(sum(requests), 0) FROM usage_hours WHERE hour >= day AND hour < day + 86400) =
+        (SELECT coalesce(sum(requests), 0) FROM usage_sessions WHERE hour >= day AND hour < day + 86400)
+        THEN 0 ELSE day + 86400 END AS first
+    FROM (SELECT min(hour) / 86400 * 86400 AS day FROM usage_attributions) AS oldest
+) AS begin;

@@ -110,7 +110,7 @@ async fn add_rows(change: &mut WriteTransaction<'_>) -> sqlx::Result<bool> {
         let Some(placed) = batch.placed(change).await? else { return Ok(false) };
         for ((kind, part), entries) in &placed {
             let found = get_part(change, *block, (kind, *part)).await?;
-            let packed = joined(found, entries, block.0).ok_or_else(damaged)?;
+            let packed = joined(&found, entries, block.0).ok_or_else(damaged)?;
             put_part(change, *block, (kind, *part), &packed).await?;
         }
         for (kind, sums) in &batch.totals {
@@ -122,7 +122,7 @@ async fn add_rows(change: &mut WriteTransaction<'_>) -> sqlx::Result<bool> {
 }
 
 /// A part with further sums. None: it is damaged.
-pub(super) fn joined(packed: Packed, more: &Entries, level: Level) -> Option<Packed> {
+pub(super) fn joined(packed: &Packed, more: &Entries, level: Level) -> Option<Packed> {
     let mut entries = packed.entries()?;
     for (number, sums) in more {
         entries.entry(*number).or_default().join(sums);

@@ -171,7 +171,7 @@ mod tests {
             found.sort_by_key(|(cost, id)| (-cost, *id));
             prop_assert_eq!(&found, &above);
             let tied: Vec<i64> = all.iter().filter(|(cost, _)| Some(*cost) == floor).map(|(_, id)| *id).collect();
-            prop_assert_eq!(ranking.tied().collect::<Vec<_>>(), tied.clone());
+            prop_assert_eq!(&ranking.tied().collect::<Vec<_>>(), &tied);
             prop_assert_eq!(ranking.tied_count(), tied.len());
             prop_assert!(tied.iter().all(|id| ranking.is_tied(*id)));
             if let Some((_, room)) = ranking.floor() {

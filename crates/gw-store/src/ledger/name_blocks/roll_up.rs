@@ -246,7 +246,7 @@ async fn read_hour(change: &mut WriteTransaction<'_>, hour: i64) -> sqlx::Result
         let Some(placed) = batch.placed(change).await? else { return Ok(None) };
         for (place, entries) in placed {
             let packed = block.parts.entry(place).or_default();
-            *packed = joined(std::mem::take(packed), &entries, Level::Hour).ok_or_else(damaged)?;
+            *packed = joined(packed, &entries, Level::Hour).ok_or_else(damaged)?;
         }
         for (kind, sums) in batch.totals {
             block.totals.entry(kind).or_default().join(&sums);

@@ -195,3 +195,61 @@ async fn a_purge_takes_the_blocks_of_its_hours_and_days_and_the_numbers_of_their
     })
     .await;
 }
+
+/// Takes away what the newest version added, as an older version left the database.
+async fn make_old(store: &Store, is_postgres: bool) {
+    for drop in [
+        "DROP TABLE usage_name_ids",
+        "DROP TABLE usage_name_blocks",
+        "DROP TABLE usage_name_block_sums",
+        "DROP TABLE usage_name_late",
+        "DROP TABLE usage_name_progress",
+        if is_postgres {
+            "DELETE FROM gateway_schema WHERE version = 24"
+        } else {
+            "DELETE FROM _sqlx_migrations WHERE version = 32"
+        },
+    ] {
+        store.run(Sql::new(drop)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_older_database_is_added_up_from_its_first_whole_day_on() {
+    on_both(async |place| {
+        let random = &mut TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+        let store = place.open().await;
+        let mut rows = entries(random, 0..300);
+        store.record(&rows).await.unwrap();
+        let (cut, all) = (BEGIN + 5 * HOUR, (BEGIN + (DAYS + 1) * DAY) / 1_000);
+        for is_purged in [false, true] {
+            if is_purged {
+                store.purge(cut, 10_000).await.unwrap();
+                store.purge_detailed_sums(cut).await.unwrap();
+            }
+            make_old(&store, place.is_postgres()).await;
+            let store = place.open().await;
+            store.roll_up_names(all).await.unwrap();
+            // The sums by day of the first day still have its purged rows, and its hours do not.
+            let whole = Filter { since: Some(BEGIN), ..Filter::default() };
+            let packed = store.usage_by_blocks(Dimension::EndUser, &whole, 9).await.unwrap();
+            assert_eq!(packed.is_none(), is_purged);
+            for dimension in Dimension::ALL {
+                let wanted = expected(&rows, dimension, &whole, 9);
+                assert_eq!(store.usage_by_name(dimension, &whole, 9).await.unwrap(), wanted);
+            }
+        }
+        rows.retain(|row| row.at >= BEGIN + DAY);
+        let later = Filter { since: Some(BEGIN + DAY), ..Filter::default() };
+        let store = place.open().await;
+        let packed = store.usage_by_blocks(Dimension::Tag, &later, 9).await.unwrap();
+        assert_eq!(packed, Some(expected(&rows, Dimension::Tag, &later, 9)));
+        // When the first day is deleted, the blocks have everything.
+        store.purge(BEGIN + DAY, 10_000).await.unwrap();
+        store.purge_detailed_sums(BEGIN + DAY + HOUR).await.unwrap();
+        let whole = Filter { since: Some(0), ..Filter::default() };
+        let packed = store.usage_by_blocks(Dimension::Tag, &whole, 9).await.unwrap().unwrap();
+        assert_eq!(packed.listed, expected(&rows, Dimension::Tag, &later, 9).listed);
+    })
+    .await;
+}
