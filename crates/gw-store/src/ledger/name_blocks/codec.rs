@@ -72,9 +72,20 @@ impl Packed {
 /// Hands each name with its cost to `found`. None: the bytes are damaged.
 pub(super) fn each_cost(mut costs: &[u8], mut found: impl FnMut(u16, i128)) -> Option<()> {
     let mut number = 0_u16;
-    while !costs.is_empty() {
-        number = number.wrapping_add(u16::try_from(take_number(&mut costs)?).ok()?);
-        found(number, unzigzag(take_number(&mut costs)?));
+    while let Some((first, rest)) = costs.split_first() {
+        // Nearly all distances are a byte.
+        let distance = if *first < 0x80 {
+            costs = rest;
+            u16::from(*first)
+        } else {
+            u16::try_from(take_number(&mut costs)?).ok()?
+        };
+        number = number.wrapping_add(distance);
+        let cost = match take_word(&mut costs) {
+            Some(word) => i128::from((word >> 1).cast_signed() ^ -((word & 1).cast_signed())),
+            None => unzigzag(take_number(&mut costs)?),
+        };
+        found(number, cost);
     }
     Some(())
 }
@@ -131,6 +142,22 @@ fn push_number(bytes: &mut Vec<u8>, mut value: u128) {
         value >>= 7;
     }
     bytes.push(value as u8);
+}
+
+/// Takes a number of at most eight bytes from the front, if there are eight bytes: without a branch for each of them.
+fn take_word(bytes: &mut &[u8]) -> Option<u64> {
+    const ENDS: u64 = 0x8080_8080_8080_8080;
+    let word = u64::from_le_bytes(*bytes.first_chunk()?);
+    let ends = !word & ENDS;
+    if ends == 0 {
+        return None;
+    }
+    // The bits up to the highest one of the last byte.
+    let bits = word & (ends ^ (ends - 1)) & !ENDS;
+    *bytes = bytes.get(ends.trailing_zeros() as usize / 8 + 1..)?;
+    let pairs = (bits & 0x007f_007f_007f_007f) | (bits & 0x7f00_7f00_7f00_7f00) >> 1;
+    let fours = (pairs & 0x0000_3fff_0000_3fff) | (pairs & 0x3fff_0000_3fff_0000) >> 2;
+    Some((fours & 0x0fff_ffff) | (fours & 0x0fff_ffff_0000_0000) >> 4)
 }
 
 /// Takes a number from the front.

@@ -24,9 +24,12 @@ pub(super) struct Ranking {
 pub(super) struct PartCosts {
     /// The number of the first name.
     first: i64,
+    /// By the number in the part; [`ABSENT`] for a name that has none.
     costs: Vec<i128>,
-    is_there: Bits,
 }
+
+/// The place of a name without a cost.
+const ABSENT: i128 = i128::MIN;
 
 fn is_set(bits: &Bits, at: usize) -> bool {
     bits.get(at / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
@@ -45,15 +48,14 @@ fn no_bits() -> Bits {
 impl PartCosts {
     /// No costs of the part that begins with this number.
     pub(super) fn new(first: i64) -> Self {
-        Self { first, costs: vec![0; PART_NAMES], is_there: no_bits() }
+        Self { first, costs: vec![ABSENT; PART_NAMES] }
     }
 
     /// Adds a cost of a name.
     pub(super) fn add(&mut self, number: u16, cost: i128) {
         if let Some(sum) = self.costs.get_mut(usize::from(number)) {
-            *sum = sum.saturating_add(cost);
+            *sum = if *sum == ABSENT { cost } else { sum.saturating_add(cost) };
         }
-        set(&mut self.is_there, number.into());
     }
 
     /// Adds packed costs. None: they are damaged.
@@ -63,10 +65,8 @@ impl PartCosts {
 
     /// The names with their costs, the lowest number first.
     pub(super) fn all(&self) -> impl Iterator<Item = (u16, i128)> {
-        let costs = (0..=u16::MAX).zip(&self.costs);
-        costs
-            .filter(|(number, _)| is_set(&self.is_there, (*number).into()))
-            .map(|(number, cost)| (number, *cost))
+        let costs = (0..=u16::MAX).zip(self.costs.iter().copied());
+        costs.filter(|(_, cost)| *cost != ABSENT)
     }
 }
 

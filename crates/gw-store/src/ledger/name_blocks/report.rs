@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use gw_wire::attribution::Dimension;
+use tokio::task::JoinHandle;
 
 use super::codec::{Packed, each_sums};
 use super::named::{Batch, ids, list_of, push_in_list};
@@ -185,20 +186,22 @@ async fn dearest(
             None => names.push((cost, name.to_owned(), None)),
         }
     }
-    let mut ranking = Ranking::new(limit);
+    let mut running: Running = tokio::task::spawn_blocking(move || {
+        Some(Adding { ranking: Ranking::new(limit), costs: PartCosts::new(0) })
+    });
     let mut next = Some(i64::MIN);
     while let Some(from) = next {
         let sql = Sql::new("SELECT id FROM usage_name_ids WHERE id >= $1 ORDER BY id LIMIT 1").int(from);
         let Some(row) = snapshot.all(sql).await?.into_iter().next() else { break };
         let (part, _) = place_of(row.get("id")?);
         let more = by_part.remove(&part).unwrap_or_default();
-        ranking = add_part(snapshot, span, (kind, part), more, ranking).await?;
+        running = add_part(snapshot, span, (kind, part), more, running).await?;
         next = (part + 1).checked_mul(PART_NAMES as i64);
     }
-    let mut with_numbers: Vec<(i128, i64)> = ranking.above().to_vec();
+    let Adding { ranking, .. } = finished(running).await?;
     names.extend(tied(snapshot, kind, &ranking).await?);
-    let texts = texts(snapshot, with_numbers.iter().map(|(_, id)| *id)).await?;
-    for (cost, id) in with_numbers.drain(..) {
+    let texts = texts(snapshot, ranking.above().iter().map(|(_, id)| *id)).await?;
+    for &(cost, id) in ranking.above() {
         let Some(name) = texts.get(&id) else { return Err(damaged()) };
         names.push((cost, name.clone(), Some(id)));
     }
@@ -209,16 +212,43 @@ async fn dearest(
     Ok(names.into_iter().map(|(_, name, id)| (name, id)).collect())
 }
 
+/// The work of a report on a part after the other. The blocks that come next are read meanwhile.
+struct Adding {
+    ranking: Ranking,
+    costs: PartCosts,
+}
+
+type Running = JoinHandle<Option<Adding>>;
+
+/// Goes on with the work when its last step is done. The step takes milliseconds, so it runs beside the tasks that must not wait for it.
+async fn then(
+    running: Running,
+    step: impl FnOnce(&mut Adding) -> Option<()> + Send + 'static,
+) -> sqlx::Result<Running> {
+    let mut adding = finished(running).await?;
+    Ok(tokio::task::spawn_blocking(move || step(&mut adding).map(|()| adding)))
+}
+
+/// Waits for work. An error: a block is damaged.
+async fn finished<T>(running: JoinHandle<Option<T>>) -> sqlx::Result<T> {
+    running.await.ok().flatten().ok_or_else(damaged)
+}
+
 /// Adds the names of a part to the ranking.
 async fn add_part(
     snapshot: &mut WriteTransaction<'_>,
     span: &Span,
     (kind, part): (&str, i64),
     more: Vec<(u16, i128)>,
-    ranking: Ranking,
-) -> sqlx::Result<Ranking> {
+    mut running: Running,
+) -> sqlx::Result<Running> {
     let mut costs = PartCosts::new(part * PART_NAMES as i64);
     more.into_iter().for_each(|(number, cost)| costs.add(number, cost));
+    running = then(running, move |adding| {
+        adding.costs = costs;
+        Some(())
+    })
+    .await?;
     for (level, first, end) in span.ranges() {
         let mut after = first - 1;
         loop {
@@ -231,20 +261,17 @@ async fn add_part(
             let is_last = (rows.len() as i64) < BLOCKS_AT_ONCE;
             let blocks: Vec<Vec<u8>> =
                 rows.iter().map(|row| row.get("costs")).collect::<sqlx::Result<_>>()?;
-            costs = apart(move || {
-                blocks.iter().try_for_each(|block| costs.add_packed(block))?;
-                Some(costs)
-            })
-            .await?;
+            let add =
+                move |adding: &mut Adding| blocks.iter().try_for_each(|block| adding.costs.add_packed(block));
+            running = then(running, add).await?;
             if is_last {
                 break;
             }
         }
     }
-    let mut ranking = ranking;
-    apart(move || {
-        ranking.add(&costs);
-        Some(ranking)
+    then(running, |adding| {
+        adding.ranking.add(&adding.costs);
+        Some(())
     })
     .await
 }
@@ -263,14 +290,6 @@ fn push_blocks<'q>(columns: &'static str, level: Level, after: i64, end: i64) ->
         .push(" AND s.start < ")
         .push_int(end);
     sql
-}
-
-/// Runs work that takes milliseconds beside the tasks that must not wait for it. None: a block is damaged.
-async fn apart<T: Send + 'static>(work: impl FnOnce() -> Option<T> + Send + 'static) -> sqlx::Result<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done.ok_or_else(damaged),
-        Err(_) => Err(damaged()),
-    }
 }
 
 /// The first names in order of those that cost as much as the last listed one.
@@ -398,7 +417,7 @@ async fn of_hours(
             blocks.push(Packed { costs: row.get("costs")?, counts: row.get("counts")? });
         }
     }
-    apart(move || {
+    let running = tokio::task::spawn_blocking(move || {
         let mut found: HashMap<u16, Sums> = HashMap::new();
         let mut wanted = vec![false; PART_NAMES];
         for number in numbers {
@@ -411,8 +430,8 @@ async fn of_hours(
             each_sums(block, is_wanted, |number, sums| found.entry(number).or_default().join(&sums))?;
         }
         Some(found)
-    })
-    .await
+    });
+    finished(running).await
 }
 
 /// The sums over all names of a kind.
