@@ -6,7 +6,7 @@ CREATE TABLE usage_name_ids (
     UNIQUE (kind, name)
 );
 
--- Sums by name of an hour (level 0) or a day (level 1) that is over, packed: a report about a span reads millions of names in a few hundred
+-- Sums by name of an hour (level 0), a day (level 1) or eight days (level 2) that are over, packed: a report about a span reads millions of names in a few hundred
 -- rows. start is the first second, part the number of the names divided by 65,536.
 CREATE TABLE usage_name_blocks (
     level  BIGINT NOT NULL,
@@ -61,16 +61,19 @@ CREATE TABLE usage_name_late (
     unpriced           BIGINT NOT NULL
 );
 
+-- weeks_from: the first eight days that have all their days.
 -- first: reports that begin before it may miss hours that were deleted before there were blocks. Requests of hours before closed are late.
--- until and days_until: the blocks of all hours and days before them are there.
+-- until and days_until: the blocks of all hours and days before them are there, as those of eight days before weeks_until.
 CREATE TABLE usage_name_progress (
     first      BIGINT NOT NULL,
     closed     BIGINT NOT NULL,
     until      BIGINT NOT NULL,
-    days_until BIGINT NOT NULL
+    days_until BIGINT NOT NULL,
+    weeks_from BIGINT NOT NULL,
+    weeks_until BIGINT NOT NULL
 );
 -- Of the oldest day all hours are there if the sums by session, which are deleted with them, have all its requests.
-INSERT INTO usage_name_progress SELECT first, first, first, first FROM (
+INSERT INTO usage_name_progress SELECT first, first, first, first, (first + 691199) / 691200 * 691200, (first + 691199) / 691200 * 691200 FROM (
     SELECT CASE WHEN day IS NULL OR
         (SELECT coalesce(sum(requests), 0) FROM usage_hours WHERE hour >= day AND hour < day + 86400) =
         (SELECT coalesce(sum(requests), 0) FROM usage_sessions WHERE hour >= day AND hour < day + 86400)

@@ -22,6 +22,8 @@ pub(super) use late::{add_postgres, add_sqlite};
 const PART_NAMES: usize = 65_536;
 /// The seconds of an hour.
 const HOUR: i64 = 3_600;
+/// The seconds of eight days.
+const WEEK: i64 = 8 * DAY;
 /// The kind of the sums of all requests with tags, each once.
 const TAGGED: &str = "tagged";
 /// The number that writers share and that closes hours alone in PostgreSQL: no transaction that took an hour for open is left when the
@@ -33,6 +35,8 @@ const CLOSING: i64 = 0x6777_6e62;
 enum Level {
     Hour,
     Day,
+    /// Eight days. Reports read only the costs of names from it, so it has no totals.
+    Week,
 }
 
 impl Level {
@@ -40,6 +44,7 @@ impl Level {
         match self {
             Self::Hour => 0,
             Self::Day => 1,
+            Self::Week => 2,
         }
     }
 }
@@ -55,12 +60,18 @@ struct Progress {
     until: i64,
     /// The end of the days that have blocks.
     days_until: i64,
+    /// The first eight days that have all their days.
+    weeks_from: i64,
+    /// The end of the eight days that have blocks.
+    weeks_until: i64,
 }
 
 impl Progress {
     /// Reads it. `is_locked`: no other process changes it until the end of the transaction.
     async fn read(change: &mut WriteTransaction<'_>, is_locked: bool) -> sqlx::Result<Self> {
-        let mut sql = Sql::new("SELECT first, closed, until, days_until FROM usage_name_progress");
+        let mut sql = Sql::new(
+            "SELECT first, closed, until, days_until, weeks_from, weeks_until FROM usage_name_progress",
+        );
         if is_locked && matches!(change, WriteTransaction::Postgres(_)) {
             sql.push(" FOR UPDATE");
         }
@@ -71,6 +82,8 @@ impl Progress {
             closed: row.get("closed")?,
             until: row.get("until")?,
             days_until: row.get("days_until")?,
+            weeks_from: row.get("weeks_from")?,
+            weeks_until: row.get("weeks_until")?,
         })
     }
 }
@@ -78,6 +91,16 @@ impl Progress {
 /// The first second of the day of an hour.
 fn day_of(hour: i64) -> i64 {
     hour.div_euclid(DAY) * DAY
+}
+
+/// The first second of the eight days of an hour.
+fn week_of(hour: i64) -> i64 {
+    hour.div_euclid(WEEK) * WEEK
+}
+
+/// The first second of eight days that begin at this time or later.
+fn week_from(time: i64) -> i64 {
+    week_of(time.saturating_add(WEEK - 1))
 }
 
 /// The number of the part that has this name, and the number of the name in it.

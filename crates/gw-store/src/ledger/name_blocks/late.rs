@@ -7,7 +7,7 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::codec::{Entries, Packed};
 use super::named::{Batch, add_total, get_part, put_part};
-use super::{Level, Progress, damaged, day_of};
+use super::{Level, Progress, damaged, day_of, week_of};
 use crate::db::{Result, Store, WriteTransaction};
 use crate::ledger::source::COUNTERS;
 use crate::ledger::usage_rows::{UsageRow, add_rows_postgres, add_rows_sqlite};
@@ -105,6 +105,9 @@ async fn add_rows(change: &mut WriteTransaction<'_>) -> sqlx::Result<bool> {
         if hour < progress.days_until {
             blocks.entry((Level::Day, day_of(hour))).or_default().add(row, None)?;
         }
+        if (progress.weeks_from..progress.weeks_until).contains(&hour) {
+            blocks.entry((Level::Week, week_of(hour))).or_default().add(row, None)?;
+        }
     }
     for (block, batch) in &blocks {
         let Some(placed) = batch.placed(change).await? else { return Ok(false) };
@@ -113,7 +116,7 @@ async fn add_rows(change: &mut WriteTransaction<'_>) -> sqlx::Result<bool> {
             let packed = joined(&found, entries, block.0).ok_or_else(damaged)?;
             put_part(change, *block, (kind, *part), &packed).await?;
         }
-        for (kind, sums) in &batch.totals {
+        for (kind, sums) in batch.totals.iter().filter(|_| block.0 != Level::Week) {
             add_total(change, *block, kind, sums).await?;
         }
     }
@@ -129,7 +132,9 @@ pub(super) fn joined(packed: &Packed, more: &Entries, level: Level) -> Option<Pa
     }
     Some(match level {
         Level::Hour => Packed::whole(&entries),
-        Level::Day => Packed::costs_of(entries.iter().map(|(number, sums)| (*number, sums.cost))),
+        Level::Day | Level::Week => {
+            Packed::costs_of(entries.iter().map(|(number, sums)| (*number, sums.cost)))
+        }
     })
 }
 

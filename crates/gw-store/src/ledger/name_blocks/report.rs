@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 use super::codec::{Packed, each_sums};
 use super::named::{Batch, ids, list_of, push_in_list};
 use super::ranking::{PartCosts, Ranking};
-use super::{DAY, Level, PART_NAMES, Progress, TAGGED, damaged, day_of, place_of};
+use super::{DAY, Level, PART_NAMES, Progress, TAGGED, WEEK, damaged, day_of, place_of, week_from, week_of};
 use crate::db::{Result, Store, WriteTransaction};
 use crate::ledger::read::{SUMS, read_sums};
 use crate::ledger::source::{COUNTERS, hours};
@@ -27,6 +27,8 @@ const NAMES_AT_ONCE: i64 = 4_000;
 /// A span as blocks: ranges of first seconds.
 struct Span {
     days: (i64, i64),
+    /// The eight days within the days.
+    weeks: (i64, i64),
     /// The hours before and after the days.
     hours: [(i64, i64); 2],
     /// The hours without blocks.
@@ -49,7 +51,20 @@ impl Span {
         } else {
             ((0, 0), [(since, packed_end), (0, 0)])
         };
-        Some(Self { days, hours, recent: (since.max(progress.until), end) })
+        let weeks = (week_from(days.0).max(progress.weeks_from), week_of(days.1).min(progress.weeks_until));
+        let weeks = if weeks.0 < weeks.1 { weeks } else { (days.1, days.1) };
+        Some(Self { days, weeks, hours, recent: (since.max(progress.until), end) })
+    }
+
+    /// The ranges with their level, for costs alone.
+    fn cost_ranges(&self) -> impl Iterator<Item = (Level, i64, i64)> {
+        let days = [
+            (Level::Week, self.weeks.0, self.weeks.1),
+            (Level::Day, self.days.0, self.weeks.0),
+            (Level::Day, self.weeks.1, self.days.1),
+        ];
+        let hours = self.hours.into_iter().map(|(first, end)| (Level::Hour, first, end));
+        days.into_iter().chain(hours).filter(|(_, first, end)| first < end)
     }
 
     /// The ranges with their level.
@@ -249,7 +264,7 @@ async fn add_part(
         Some(())
     })
     .await?;
-    for (level, first, end) in span.ranges() {
+    for (level, first, end) in span.cost_ranges() {
         let mut after = first - 1;
         loop {
             let mut sql = push_blocks("costs, b.start", level, after, end);
@@ -276,19 +291,24 @@ async fn add_part(
     .await
 }
 
-/// A query of blocks that begin in `after + 1 .. end`, with the total of each: the totals are in order, and few.
+/// A query of blocks that begin in `after + 1 .. end`. The totals of hours and days are in order, and few.
 fn push_blocks<'q>(columns: &'static str, level: Level, after: i64, end: i64) -> Sql<'q> {
     let mut sql = Sql::new("SELECT b.");
-    sql.push(columns);
+    sql.push(columns).push(match level {
+        Level::Week => {
+            " FROM (SELECT DISTINCT start / 691200 * 691200 AS start, kind FROM usage_name_block_sums WHERE level = 1"
+        }
+        Level::Day => " FROM (SELECT start, kind FROM usage_name_block_sums WHERE level = 1",
+        Level::Hour => " FROM (SELECT start, kind FROM usage_name_block_sums WHERE level = 0",
+    });
+    // The days of eight begin later than these.
+    let last = if level == Level::Week { end + WEEK } else { end };
+    sql.push(" AND start > ").push_int(after).push(" AND start < ").push_int(last);
     sql.push(
-        " FROM usage_name_block_sums AS s CROSS JOIN usage_name_blocks AS b WHERE s.kind = b.kind AND s.level = b.level \
-         AND s.start = b.start AND s.level = ",
+        ") AS s CROSS JOIN usage_name_blocks AS b WHERE s.kind = b.kind AND s.start = b.start AND b.level = ",
     );
-    sql.push_int(level.number())
-        .push(" AND s.start > ")
-        .push_int(after)
-        .push(" AND s.start < ")
-        .push_int(end);
+    sql.push_int(level.number()).push(" AND b.start > ").push_int(after);
+    sql.push(" AND b.start < ").push_int(end);
     sql
 }
 

@@ -6,7 +6,7 @@ use super::codec::Packed;
 use super::late::{forget, joined};
 use super::named::{Batch, add_total, put_part};
 use super::ranking::PartCosts;
-use super::{CLOSING, HOUR, Level, PART_NAMES, Progress, damaged, day_of};
+use super::{CLOSING, HOUR, Level, PART_NAMES, Progress, WEEK, damaged, day_of, week_from, week_of};
 use crate::db::{Result, Store, WriteTransaction};
 use crate::ledger::Sums;
 use crate::ledger::known_days::DAY;
@@ -40,6 +40,7 @@ impl Store {
             hours += 1;
             while self.roll_up_day_of_names().await? {}
         }
+        while self.roll_up_week_of_names().await? {}
         while self.add_late_names().await? {}
         Ok(hours)
     }
@@ -150,13 +151,45 @@ impl Store {
             let start = rows.first().map(|row| row.get::<Option<i64>>("start")).transpose()?.flatten();
             let days_until = match start.map(day_of) {
                 Some(day) => {
-                    add_day(&mut change, day).await?;
+                    add_days(&mut change, (Level::Day, day), (Level::Hour, day + DAY)).await?;
+                    add_day_total(&mut change, day).await?;
                     day + DAY
                 }
                 None => end,
             };
             let sql = Sql::new("UPDATE usage_name_progress SET days_until = $1");
             change.run(sql.int(days_until)).await?;
+            change.commit().await
+        };
+        written.await.map_err(failed)?;
+        Ok(true)
+    }
+
+    /// Adds up the next eight days that have all their days. False: there are none.
+    async fn roll_up_week_of_names(&self) -> Result<bool> {
+        let failed = |error: sqlx::Error| self.error(&error);
+        let mut change = self.begin().await?;
+        let progress = Progress::read(&mut change, true).await.map_err(failed)?;
+        let (from, end) = (progress.weeks_until.max(progress.weeks_from), week_of(progress.days_until));
+        if from >= end {
+            change.rollback().await.map_err(failed)?;
+            return Ok(false);
+        }
+        let next = Sql::new(
+            "SELECT min(start) AS start FROM usage_name_block_sums WHERE level = 1 AND start >= $1 AND start < $2",
+        );
+        let written = async {
+            let rows = change.all(next.int(from).int(end)).await?;
+            let start = rows.first().map(|row| row.get::<Option<i64>>("start")).transpose()?.flatten();
+            let weeks_until = match start.map(week_of) {
+                Some(week) => {
+                    add_days(&mut change, (Level::Week, week), (Level::Day, week + WEEK)).await?;
+                    week + WEEK
+                }
+                None => end,
+            };
+            let sql = Sql::new("UPDATE usage_name_progress SET weeks_until = $1");
+            change.run(sql.int(weeks_until)).await?;
             change.commit().await
         };
         written.await.map_err(failed)?;
@@ -180,6 +213,11 @@ impl Store {
                     days = change.run(sql).await?;
                 }
             }
+            // Eight days that lose one are read day by day.
+            let sql = Sql::new("DELETE FROM usage_name_blocks WHERE level = 2 AND start < $1");
+            change.run(sql.int(day_of(before))).await?;
+            let sql = Sql::new("UPDATE usage_name_progress SET weeks_from = $1 WHERE weeks_from < $1");
+            change.run(sql.int(week_from(day_of(before)))).await?;
             // Late rows of a day that is deleted have no block any more.
             let sql = Sql::new("DELETE FROM usage_name_late WHERE hour < $1");
             change.run(sql.int(day_of(before))).await?;
@@ -254,23 +292,32 @@ async fn read_hour(change: &mut WriteTransaction<'_>, hour: i64) -> sqlx::Result
     }
 }
 
-/// Adds up a day from its hours.
-async fn add_day(change: &mut WriteTransaction<'_>, day: i64) -> sqlx::Result<()> {
+/// Adds up the costs of days or eight days from the blocks of the lower level that begin before `end`.
+async fn add_days(
+    change: &mut WriteTransaction<'_>,
+    (level, start): (Level, i64),
+    (lower, end): (Level, i64),
+) -> sqlx::Result<()> {
     let parts = Sql::new(
-        "SELECT DISTINCT kind, part FROM usage_name_blocks WHERE level = 0 AND start >= $1 AND start < $2",
+        "SELECT DISTINCT kind, part FROM usage_name_blocks WHERE level = $1 AND start >= $2 AND start < $3",
     );
-    for row in change.all(parts.int(day).int(day + DAY)).await? {
+    for row in change.all(parts.int(lower.number()).int(start).int(end)).await? {
         let (kind, part): (String, i64) = (row.get("kind")?, row.get("part")?);
-        let hours = Sql::new(
-            "SELECT costs FROM usage_name_blocks WHERE level = 0 AND start >= $1 AND start < $2 AND kind = $3 AND part = $4",
+        let blocks = Sql::new(
+            "SELECT costs FROM usage_name_blocks WHERE level = $1 AND start >= $2 AND start < $3 AND kind = $4 AND part = $5",
         );
-        let hours = change.all(hours.int(day).int(day + DAY).text(&*kind).int(part)).await?;
+        let blocks = blocks.int(lower.number()).int(start).int(end).text(&*kind).int(part);
         let mut costs = PartCosts::new(part * PART_NAMES as i64);
-        for hour in hours {
-            costs.add_packed(&hour.get::<Vec<u8>>("costs")?).ok_or_else(damaged)?;
+        for block in change.all(blocks).await? {
+            costs.add_packed(&block.get::<Vec<u8>>("costs")?).ok_or_else(damaged)?;
         }
-        put_part(change, (Level::Day, day), (&kind, part), &Packed::costs_of(costs.all())).await?;
+        put_part(change, (level, start), (&kind, part), &Packed::costs_of(costs.all())).await?;
     }
+    Ok(())
+}
+
+/// Adds up the sums over all names of a day.
+async fn add_day_total(change: &mut WriteTransaction<'_>, day: i64) -> sqlx::Result<()> {
     let mut sql = Sql::new("INSERT INTO usage_name_block_sums SELECT 1, ");
     sql.push_int(day)
         .push(", kind, ")

@@ -14,8 +14,9 @@ use crate::testing::on_both;
 
 const HOUR: i64 = 3_600_000;
 const DAY: i64 = 24 * HOUR;
-const BEGIN: i64 = 20_000 * DAY;
-const DAYS: i64 = 4;
+/// The first of eight days is the second one.
+const BEGIN: i64 = 19_999 * DAY;
+const DAYS: i64 = 11;
 
 /// A random request. Many names cost the same, and some cost nothing.
 fn entry(random: &mut TestRng, number: usize) -> Entry {
@@ -117,6 +118,12 @@ async fn count(store: &Store, table: &'static str) -> i64 {
     store.only(sql, |row| row.get("rows")).await.unwrap()
 }
 
+/// The number of kinds that have a block of eight days.
+async fn weeks(store: &Store) -> i64 {
+    let sql = Sql::new("SELECT count(*) AS rows FROM usage_name_blocks WHERE level = 2");
+    store.only(sql, |row| row.get("rows")).await.unwrap()
+}
+
 #[tokio::test]
 async fn reports_of_random_spans_are_those_of_random_rows() {
     on_both(async |place| {
@@ -126,7 +133,7 @@ async fn reports_of_random_spans_are_those_of_random_rows() {
         store.record(&rows).await.unwrap();
         compare(&store, &rows, random, 2, false).await;
         // Two days and a half are added up; then come late rows, and rows of open hours.
-        let before = (BEGIN + 2 * DAY + 13 * HOUR) / 1_000;
+        let before = (BEGIN + 9 * DAY + 13 * HOUR) / 1_000;
         assert!(store.roll_up_names(before + 59).await.unwrap() > 40);
         compare(&store, &rows, random, 5, false).await;
         let more = entries(random, 500..650);
@@ -166,6 +173,8 @@ async fn a_purge_takes_the_blocks_of_its_hours_and_days_and_the_numbers_of_their
         store.roll_up_names((BEGIN + (DAYS + 1) * DAY) / 1_000).await.unwrap();
         let numbers = count(&store, "usage_name_ids").await;
         let cut = BEGIN + DAY + 5 * HOUR;
+        // One for the end users of the first day alone.
+        assert_eq!(weeks(&store).await, 5);
         store.purge(cut, 10_000).await.unwrap();
         store.purge_detailed_sums(cut).await.unwrap();
         assert!(count(&store, "usage_name_ids").await < numbers - 20);
@@ -188,6 +197,16 @@ async fn a_purge_takes_the_blocks_of_its_hours_and_days_and_the_numbers_of_their
         store.roll_up_names(0).await.unwrap();
         rows.extend(late);
         let filter = Filter { since: Some(BEGIN + DAY), until: Some(BEGIN + 3 * DAY), ..Filter::default() };
+        for dimension in Dimension::ALL {
+            let wanted = expected(&rows, dimension, &filter, 5);
+            assert_eq!(store.usage_by_blocks(dimension, &filter, 5).await.unwrap(), Some(wanted));
+        }
+        // Eight days that lose one are read day by day.
+        store.purge(BEGIN + 3 * DAY, 10_000).await.unwrap();
+        store.purge_detailed_sums(BEGIN + 3 * DAY + HOUR).await.unwrap();
+        assert_eq!(weeks(&store).await, 0);
+        rows.retain(|row| row.at >= BEGIN + 3 * DAY);
+        let filter = Filter { since: Some(BEGIN + 3 * DAY), ..Filter::default() };
         for dimension in Dimension::ALL {
             let wanted = expected(&rows, dimension, &filter, 5);
             assert_eq!(store.usage_by_blocks(dimension, &filter, 5).await.unwrap(), Some(wanted));
