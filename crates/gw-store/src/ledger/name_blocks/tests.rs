@@ -272,3 +272,31 @@ async fn an_older_database_is_added_up_from_its_first_whole_day_on() {
     })
     .await;
 }
+
+/// Two processes write and add up at once: each request is in a block, late or in an open hour, and once.
+#[tokio::test]
+async fn requests_that_are_written_while_hours_are_closed_count_once() {
+    on_both(async |place| {
+        let random = &mut TestRng::deterministic_rng(RngAlgorithm::ChaCha);
+        let (one, other) = (place.open().await, place.open().await);
+        let rows = entries(random, 0..600);
+        let write = async |store: &Store, rows: &[Entry]| {
+            for some in rows.chunks(10) {
+                store.record(some).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        };
+        let close = async |store: &Store| {
+            for day in 0..=DAYS {
+                store.roll_up_names((BEGIN + day * DAY + 7 * HOUR) / 1_000).await.unwrap();
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::join!(write(&one, &rows[..300]), write(&other, &rows[300..]), close(&one), close(&other));
+        compare(&one, &rows, random, 2, false).await;
+        one.roll_up_names((BEGIN + (DAYS + 1) * DAY) / 1_000).await.unwrap();
+        assert_eq!(count(&other, "usage_name_late").await, 0);
+        compare(&other, &rows, random, 3, true).await;
+    })
+    .await;
+}
