@@ -230,6 +230,15 @@ impl Store {
         change.map_err(|error| self.error(&error))
     }
 
+    /// Begins a transaction whose statements read one moment. It must not write.
+    pub(crate) async fn begin_snapshot(&self) -> Result<WriteTransaction<'_>> {
+        let snapshot = match &self.backend {
+            Backend::Sqlite(pools) => pools.readers.begin().await.map(WriteTransaction::Sqlite),
+            Backend::Postgres(pool) => pool.begin_snapshot().await.map(WriteTransaction::Postgres),
+        };
+        snapshot.map_err(|error| self.error(&error))
+    }
+
     /// Waits until SQLite's write-ahead log has room for a statement.
     ///
     /// # Errors
@@ -268,7 +277,7 @@ impl Store {
     }
 }
 
-/// A write transaction.
+/// A transaction that writes, or that reads one moment.
 pub(crate) enum WriteTransaction<'s> {
     Sqlite(Transaction<'s, Sqlite>),
     Postgres(PooledConnection<'s>),

@@ -13,6 +13,7 @@ pub(crate) mod groups;
 pub(crate) mod known_days;
 mod line;
 mod line_text;
+mod name_blocks;
 mod prompt_caches;
 mod rare_sums;
 mod read;
@@ -21,6 +22,7 @@ mod spending;
 mod sqlite;
 pub(crate) mod trim;
 mod units;
+mod usage_rows;
 mod write;
 
 use std::borrow::Cow;

@@ -25,6 +25,10 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 const BEGIN: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 10000; SET LOCAL statement_timeout = 10000; \
     SET LOCAL jit = off";
 
+/// As [`BEGIN`], for statements that read one moment.
+const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+    SET LOCAL idle_in_transaction_session_timeout = 10000; SET LOCAL statement_timeout = 10000; SET LOCAL jit = off";
+
 /// Begins a transaction for a search, which the server ends after `MAX_SEARCH_TIME` of the store. Without this
 /// the server would search on for a caller that has left.
 const BEGIN_SEARCH: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 10000; SET LOCAL statement_timeout = 2000; \

@@ -287,7 +287,7 @@ async fn prepare(connection: &mut SqliteConnection, location: &str) -> Result<()
 }
 
 /// All migrations with their numbers and names, oldest first. A released migration is never edited; a change is a new file.
-const CHANGES: [(i64, &str, &str); 29] = [
+const CHANGES: [(i64, &str, &str); 30] = [
     (1, "keys", include_str!("../migrations/0001_keys.sql")),
     (2, "limits and ledger", include_str!("../migrations/0002_limits_and_ledger.sql")),
     (3, "revision", include_str!("../migrations/0003_revision.sql")),
@@ -317,6 +317,7 @@ const CHANGES: [(i64, &str, &str); 29] = [
     (29, "reconciliations", include_str!("../migrations/0029_reconciliations.sql")),
     (30, "name totals", include_str!("../migrations/0030_name_totals.sql")),
     (31, "provider costs", include_str!("../migrations/0031_provider_costs.sql")),
+    (32, "name blocks", include_str!("../migrations/0032_name_blocks.sql")),
 ];
 
 fn migrator() -> Migrator {

@@ -33,6 +33,10 @@ const PURGE_BATCH: u32 = 2_000;
 const TRIM_BATCH: u32 = 500;
 /// How often the size of the log is compared with its limit.
 const TRIM_INTERVAL: Duration = Duration::from_secs(60);
+/// The seconds after which an hour is added up by name. Few requests end later.
+const CLOSING_DELAY: i64 = 600;
+/// How often hours are looked for that can be added up by name.
+const CLOSING_INTERVAL: Duration = Duration::from_secs(300);
 /// One purge removes at most one part in this many of the log, so that a mistake is noticed in time.
 const MAX_PURGE_PART: u64 = 10;
 
@@ -174,6 +178,7 @@ impl Ledger {
             }
         });
         tokio::spawn(roll_up_regularly(store.clone()));
+        tokio::spawn(roll_up_names_regularly(store.clone()));
         if let Some(mib) = settings.max_log_mib {
             tokio::spawn(trim_regularly(store.clone(), u64::from(mib) << 20));
         }
@@ -210,6 +215,22 @@ async fn roll_up_regularly(store: Store) {
             }
         }
         tokio::time::sleep(PURGE_INTERVAL).await;
+    }
+}
+
+/// Adds up each hour by name soon after its end, for reports by name about a span. Requests that end later are added to it. A wrong clock does
+/// no harm: reports see the requests that are not added up.
+async fn roll_up_names_regularly(store: Store) {
+    loop {
+        let before = calendar::unix_seconds().saturating_sub(CLOSING_DELAY);
+        match store.roll_up_names(before).await {
+            Ok(0) => {}
+            Ok(hours) => tracing::debug!(hours, "added up the hours of the ledger by name"),
+            Err(error) => {
+                tracing::warn!("hours are not added up by name, so reports by name take longer: {error}")
+            }
+        }
+        tokio::time::sleep(CLOSING_INTERVAL).await;
     }
 }
 

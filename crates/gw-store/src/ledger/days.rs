@@ -7,7 +7,8 @@ use sqlx::Row as _;
 use sqlx::sqlite::SqliteConnection;
 
 use super::known_days::{DAY, KnownDays};
-use super::write::{UsageRow, add_rows_sqlite, sqlite_days};
+use super::usage_rows::{UsageRow, add_rows_sqlite};
+use super::write::sqlite_days;
 use crate::db::{Result, Store, WriteTransaction};
 use crate::sql::Sql;
 

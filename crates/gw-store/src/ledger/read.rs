@@ -101,6 +101,17 @@ impl Store {
     /// Deletes the sums by session and by name of the hours before this time (unix milliseconds) that have no rows any more; returns how
     /// many. The other sums stay.
     pub async fn purge_detailed_sums(&self, before: i64) -> Result<u64> {
+        let oldest = if self.is_postgres() {
+            "SELECT min(at) AS at FROM ledger"
+        } else {
+            "SELECT min(at) AS at FROM ledger_rows"
+        };
+        // Without rows it is not known up to when there were some.
+        let Some(oldest) = self.only(Sql::new(oldest), |row| row.get::<Option<i64>>("at")).await? else {
+            return Ok(0);
+        };
+        let before = before.min(oldest);
+        let has_old_days = self.purge_name_blocks(before).await?;
         let mut deleted = 0;
         for delete in [
             "DELETE FROM usage_sessions WHERE (hour + 3600) * 1000 <= ",
@@ -109,18 +120,14 @@ impl Store {
             "DELETE FROM usage_attributions WHERE (hour + 3600) * 1000 <= ",
         ] {
             let mut sql = Sql::new(delete);
-            sql.push_int(before).push(" AND (hour + 3600) * 1000 <= ").push(self.oldest_row());
+            sql.push_int(before);
             deleted += self.run(sql).await?;
         }
-        Ok(deleted + self.purge_names(before).await?)
-    }
-
-    /// The time of the oldest row, as SQL.
-    pub(super) fn oldest_row(&self) -> &'static str {
-        match self.is_postgres() {
-            true => "(SELECT min(at) FROM ledger)",
-            false => "(SELECT min(at) FROM ledger_rows)",
+        deleted += self.purge_names(before).await?;
+        if has_old_days {
+            self.purge_name_ids().await?;
         }
+        Ok(deleted)
     }
 }
 

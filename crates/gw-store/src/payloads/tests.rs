@@ -86,6 +86,7 @@ async fn keys_of_an_older_store_log_no_payloads_until_they_are_told_to() {
                 "ALTER TABLE keys DROP COLUMN trust_attribution",
                 "ALTER TABLE ledger DROP COLUMN session, DROP COLUMN surface, DROP COLUMN names",
                 "DROP TABLE usage_sessions, usage_units, usage_attributions, usage_names, log_sizes, trimmed_rows",
+                "DROP TABLE usage_name_ids, usage_name_blocks, usage_name_block_sums, usage_name_late, usage_name_progress",
                 "DROP TABLE usage_prompt_caches, usage_prompt_cache_sessions, usage_prompt_cache_names",
                 "DROP TABLE gateway_secrets, gateway_alert_claims, gateway_alert_queue, gateway_reconciliations",
                 "DROP TABLE response_items, response_contents",

@@ -17,7 +17,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::migrate::{self, SchemaReport};
-use super::{BEGIN, BEGIN_SEARCH, DatabaseUrl, TIMEOUT, listener};
+use super::{BEGIN, BEGIN_SEARCH, BEGIN_SNAPSHOT, DatabaseUrl, TIMEOUT, listener};
 use crate::error::Result;
 use crate::sql::Sql;
 
@@ -105,6 +105,11 @@ impl Pool {
     /// Begins a transaction whose statements together take at most `TIMEOUT`. Without a commit it is rolled back.
     pub(crate) async fn begin(&self) -> sqlx::Result<PooledConnection<'_>> {
         self.begin_with(BEGIN, TIMEOUT).await
+    }
+
+    /// As [`Pool::begin`], for statements that read one moment.
+    pub(crate) async fn begin_snapshot(&self) -> sqlx::Result<PooledConnection<'_>> {
+        self.begin_with(BEGIN_SNAPSHOT, TIMEOUT).await
     }
 
     pub(super) async fn begin_with(

@@ -42,12 +42,18 @@ impl Store {
         limit: u32,
     ) -> Result<UsageByName> {
         let is_postgres = self.is_postgres();
+        if !self.has_name_totals(filter)
+            && let Some(found) = self.usage_by_blocks(dimension, filter, limit).await?
+        {
+            return Ok(found);
+        }
         // One statement sees one moment.
         let mut sql = Sql::new("SELECT * FROM (SELECT ");
         sql.push_int(LISTED).push(" AS part, name, ");
         if self.has_name_totals(filter) {
             sql.push(COUNTERS).push(" FROM usage_name_totals WHERE kind = ").push_text(dimension.name());
-            sql.push(" ORDER BY cost_nano + cost_rest / 1000000 DESC, name LIMIT ").push_int(limit.into());
+            sql.push(" ORDER BY cost_nano + cost_rest / 1000000 DESC, cost_rest % 1000000 DESC, name LIMIT ")
+                .push_int(limit.into());
         } else {
             push_dearest(&mut sql, filter, dimension, limit, is_postgres);
         }
@@ -136,10 +142,11 @@ fn push_dearest<'q>(
     push_names(sql, filter, dimension, is_postgres);
     // The names are found by their cost alone: to sort a million rows with all sums takes four times as long.
     sql.push(
-        " AND name IN (SELECT name FROM (SELECT name, sum(cost_nano) + sum(cost_rest) / 1000000 AS cost",
+        " AND name IN (SELECT name FROM (SELECT name, sum(cost_nano) + sum(cost_rest) / 1000000 AS cost, \
+         sum(cost_rest) % 1000000 AS rest",
     );
     push_names(sql, filter, dimension, is_postgres);
-    sql.push(" AND name <> '' GROUP BY name ORDER BY cost DESC, name LIMIT ");
+    sql.push(" AND name <> '' GROUP BY name ORDER BY cost DESC, rest DESC, name LIMIT ");
     sql.push_int(limit.into()).push(") AS dearest) GROUP BY name");
 }
 

@@ -10,10 +10,9 @@ use sqlx::sqlite::SqliteConnection;
 
 use super::super::known_days::DAY;
 use super::super::line::{Line, Names};
-use super::super::write::{
-    POSTGRES_ATTRIBUTIONS, POSTGRES_NAMES, UsageRow, add_rows_postgres, add_rows_sqlite, counts,
-    sqlite_attributions, sqlite_names,
-};
+use super::super::name_blocks;
+use super::super::usage_rows::{UsageRow, add_rows_postgres, add_rows_sqlite, counts};
+use super::super::write::{POSTGRES_ATTRIBUTIONS, POSTGRES_NAMES, sqlite_attributions, sqlite_names};
 use super::super::{HOUR_MS, Sums};
 use crate::db::{Result, Store};
 use crate::postgres::PooledConnection;
@@ -79,6 +78,16 @@ impl<'g> AttributedSums<'g> {
             .collect()
     }
 
+    /// The names of combinations of the hours before `end`, with their sums.
+    fn rows_before(&self, end: i64) -> Vec<UsageRow<'g, 1>> {
+        let before = self.combinations.range(..(end, String::new()));
+        let row = |((hour, _), (columns, sums)): (&(i64, String), &([&'g str; 7], Sums))| {
+            let [names, ..] = *columns;
+            UsageRow { hour: *hour, names: [names], counts: counts(sums) }
+        };
+        before.map(row).collect()
+    }
+
     fn name_rows(&self) -> Vec<UsageRow<'g, 7>> {
         let row = |((hour, names), sums): (&NameKey<'g>, &Sums)| UsageRow {
             hour: *hour,
@@ -104,6 +113,10 @@ pub(in crate::ledger) async fn add_up_sqlite(
     connection: &mut SqliteConnection,
     sums: &AttributedSums<'_>,
 ) -> sqlx::Result<()> {
+    if sums.combinations.is_empty() {
+        return Ok(());
+    }
+    name_blocks::add_sqlite(connection, |closed| sums.rows_before(closed)).await?;
     add_rows_sqlite(connection, &sums.combination_rows(), sqlite_attributions).await?;
     add_rows_sqlite(connection, &sums.name_rows(), sqlite_names).await
 }
@@ -113,16 +126,19 @@ pub(in crate::ledger) async fn add_up_postgres(
     held: &mut PooledConnection<'_>,
     sums: &AttributedSums<'_>,
 ) -> sqlx::Result<()> {
+    if sums.combinations.is_empty() {
+        return Ok(());
+    }
+    name_blocks::add_postgres(held, |closed| sums.rows_before(closed)).await?;
     add_rows_postgres(held, &sums.combination_rows(), POSTGRES_ATTRIBUTIONS).await?;
     add_rows_postgres(held, &sums.name_rows(), POSTGRES_NAMES).await
 }
 
 impl Store {
-    /// Deletes the sums by name of the days before this time (unix milliseconds) that have no rows any more. Returns how many.
+    /// Deletes the sums by name of the days that ended before this time (unix milliseconds). Returns how many.
     pub(in crate::ledger) async fn purge_names(&self, before: i64) -> Result<u64> {
         let push_condition = |sql: &mut Sql<'_>| {
             sql.push("(hour + 86400) * 1000 <= ").push_int(before);
-            sql.push(" AND (hour + 86400) * 1000 <= ").push(self.oldest_row());
         };
         let mut deleted = 0;
         if self.is_postgres() {

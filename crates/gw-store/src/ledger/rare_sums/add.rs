@@ -6,7 +6,7 @@ use gw_wire::attribution::Dimension;
 
 use super::super::HOUR_MS;
 use super::super::line::{Line, Names};
-use super::super::write::{UsageRow, add_rows_postgres, add_rows_sqlite};
+use super::super::usage_rows::{UsageRow, add_rows_postgres, add_rows_sqlite};
 use super::{ALL_TAGS, COUNTS, RareSums};
 use crate::db::WriteTransaction;
 
