@@ -426,16 +426,13 @@ fn assert_amounts(rows: &BTreeMap<String, Entry>) {
     let mut wrong = Vec::new();
     for case in cases() {
         let begun = if case.streams { case.begun } else { case.silent };
-        // The first text of a chat, and the first partial image, are noted with what follows.
-        let is_noted_later = ["gemini stream", "image stream", "edit stream"].contains(&case.name);
-        let killed = if is_noted_later { case.silent } else { begun };
         let expected = [
             (DONE, case.done, "ok"),
             (TORN, begun, case.torn),
             (REFUSED, 0, FAILED),
             (LEFT, begun, "client_closed_request"),
             (SHUT_DOWN, begun, "gateway_shutdown"),
-            (KILLED, killed, "interrupted"),
+            (KILLED, begun, "interrupted"),
         ];
         let told = case.told.map(|(status, amount)| (TOLD, amount, status));
         for (ending, amount, status) in expected.into_iter().chain(told) {
