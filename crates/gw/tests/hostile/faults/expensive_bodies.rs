@@ -184,7 +184,7 @@ async fn c26_others_are_answered_while_a_large_answer_is_read() {
 
 /// Waits until the number of steps that wait for a thread of the CPU pool fulfils the condition.
 async fn until_waiting(client: &Client, holds: impl Fn(u64) -> bool) {
-    let start = std::time::Instant::now();
+    let start = Instant::now();
     loop {
         let metrics = client.get("/metrics").await.ok().text();
         let line = metrics.lines().find_map(|line| line.strip_prefix("gateway_cpu_pool_waiting "));
