@@ -73,7 +73,7 @@ fn texts(value: View<'_>, depth: usize) -> u64 {
     }
 }
 
-/// What was written into one part of an answer so far. A part may come in pieces, as a whole, or as both, and counts once.
+/// The size of the text in one part of an answer so far. A part may come in pieces, as a whole, or as both, and counts once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::adapters) struct WrittenPart {
     pieces: u64,

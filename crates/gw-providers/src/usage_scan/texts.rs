@@ -40,7 +40,7 @@ impl TextEvent {
 #[derive(Debug, Default)]
 pub(super) struct AnswerTexts {
     counted: u64,
-    /// What was counted since the last item was complete.
+    /// The bytes since the last complete item. The end of an item repeats them.
     of_item: u64,
     /// The texts of the document that is being read.
     unread: u64,

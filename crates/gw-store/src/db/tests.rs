@@ -357,11 +357,11 @@ fn large_rows(rows: std::ops::Range<u64>) -> Vec<Entry> {
     rows.map(|n| Entry { user: Some(text.clone()), ..entry(n) }).collect()
 }
 
-/// Twice the bound in a fixed number of rows, so neither the machine nor its disk decides how much is written.
+/// Four times the bound in a fixed number of rows, so neither the machine nor its disk decides how much is written.
 #[tokio::test]
 async fn s04_the_wal_stays_small_beside_a_long_reader_and_writers() {
     const BATCH: u64 = 500;
-    const ROWS: u64 = 2 * MAX_LOG_BYTES / (4 << 10);
+    const ROWS: u64 = 4 * MAX_LOG_BYTES / (4 << 10);
     let place = crate::testing::TestDatabase::sqlite();
     let store = place.open().await;
     let log = format!("{}-wal", place.url.trim_start_matches("sqlite://"));
@@ -399,7 +399,7 @@ async fn s04_the_wal_stays_small_beside_a_long_reader_and_writers() {
     reader.rollback().await.unwrap();
     println!("{rows} rows, at most {largest} bytes of log, {refusals} times full");
     assert!(largest < MAX_LOG_BYTES, "{largest} bytes");
-    assert!(refusals >= 2, "{refusals}");
+    assert!(refusals >= 4, "{refusals}");
     assert_eq!(store.total(&Filter::default()).await.unwrap().requests, rows);
     store.close().await;
     assert_eq!(size(), 0);

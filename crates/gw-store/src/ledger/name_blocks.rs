@@ -12,6 +12,8 @@ mod ranking;
 mod report;
 mod roll_up;
 
+use tokio::task::JoinHandle;
+
 use super::known_days::DAY;
 use crate::db::WriteTransaction;
 use crate::sql::Sql;
@@ -112,6 +114,11 @@ fn place_of(id: i64) -> (i64, u16) {
 /// The error of a block that cannot be read.
 fn damaged() -> sqlx::Error {
     sqlx::Error::Protocol("the sums by name of a past hour are damaged".to_owned())
+}
+
+/// Waits for work on blocks. An error: a block is damaged.
+async fn finished<T>(running: JoinHandle<Option<T>>) -> sqlx::Result<T> {
+    running.await.ok().flatten().ok_or_else(damaged)
 }
 
 #[cfg(test)]

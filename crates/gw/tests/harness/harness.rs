@@ -35,7 +35,12 @@ use tokio::net::TcpStream;
 pub(crate) fn binary() -> &'static str {
     static NAMED: std::sync::OnceLock<Option<String>> = std::sync::OnceLock::new();
     let named = NAMED.get_or_init(|| std::env::var("MODEL_GATEWAY_BIN").ok());
-    named.as_deref().unwrap_or(env!("CARGO_BIN_EXE_model-gateway"))
+    named.as_deref().unwrap_or(debug_build())
+}
+
+/// The program of cargo's own profile for tests.
+pub(crate) fn debug_build() -> &'static str {
+    env!("CARGO_BIN_EXE_model-gateway")
 }
 
 /// A key that may use every model.

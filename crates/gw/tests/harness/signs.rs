@@ -1,4 +1,4 @@
-//! What a running gateway says of itself: metrics, log lines, addresses.
+//! Metrics, log lines and addresses of a running gateway.
 
 use std::net::SocketAddr;
 

@@ -1,4 +1,4 @@
-//! What goes wrong: attacks, broken upstreams, failing stores, lost replicas and a scarce machine, around the real program.
+//! Tests of the real program under attacks, and with broken upstreams, failing stores, lost replicas and a scarce machine.
 #![expect(
     clippy::expect_used,
     clippy::panic,

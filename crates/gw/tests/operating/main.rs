@@ -1,4 +1,4 @@
-//! What operators have: management, console, identity, ledger, limits, alerts and telemetry of the real program.
+//! Tests of the real program as operators see it: management, console, identity, ledger, limits, alerts and telemetry.
 #![expect(
     clippy::expect_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! What clients get: every surface and dialect, streams, routes and the cache, from the real program.
+//! Tests of the real program as clients see it: every surface and dialect, streams, routes and the cache.
 #![expect(
     clippy::expect_used,
     clippy::panic,

@@ -1,12 +1,15 @@
 //! The events of a response in the background, for clients that follow it.
 
 use bytes::Bytes;
+use gw_wire::dialects::responses::replay::last_event;
 use gw_wire::json::View;
 use memchr::memmem;
 
 use crate::event_memory::SMALL_EVENT;
 use crate::shared_pool::PoolHolding;
 
+/// The end of a stream.
+const DONE: &[u8] = b"data: [DONE]\n\n";
 /// The bytes of one response's events that are kept.
 const MAX_EVENT_BYTES: usize = 4 << 20;
 
@@ -80,13 +83,18 @@ impl BackgroundFrames {
         }
     }
 
-    /// Adds the last event of a cancelled response, whose object this is. Later frames are left out.
-    pub(super) fn end_with(&mut self, cancelled: &str) {
+    /// Adds the last event of a response with this object, if the call has not sent one. Later frames are left out.
+    pub(super) fn end_with(&mut self, object: &str) {
+        let [status] = View::new(object).pick(["status"]);
+        let Some(kind) = status.and_then(View::string).and_then(|status| last_event(&status)) else { return };
+        if self.frames.last().is_some_and(|last| last.ends_with(DONE)) {
+            return;
+        }
         let number = self.frames.iter().rev().find_map(last_number).map_or(0, |number| number + 1);
         // A line feed would end the event. In JSON it only stands between tokens.
-        let object = cancelled.replace(['\n', '\r'], " ");
+        let object = object.replace(['\n', '\r'], " ");
         let event = format!(
-            "event: response.failed\ndata: {{\"type\":\"response.failed\",\"sequence_number\":{number},\"response\":{object}}}\n\n\
+            "event: {kind}\ndata: {{\"type\":\"{kind}\",\"sequence_number\":{number},\"response\":{object}}}\n\n\
              data: [DONE]\n\n"
         );
         self.push(Bytes::from(event));
@@ -174,6 +182,9 @@ mod tests {
         let expected = "event: response.failed\ndata: {\"type\":\"response.failed\",\"sequence_number\":8,\
             \"response\":{ \"status\":\"cancelled\"}}\n\ndata: [DONE]\n\n";
         assert_eq!(frames.at(1).unwrap(), expected);
+        assert!(frames.at(2).is_none());
+        // A response that ended by itself has its last event.
+        frames.end_with("{\"status\":\"completed\"}");
         assert!(frames.at(2).is_none());
     }
 

@@ -102,12 +102,26 @@ pub(super) async fn run(stored: Arc<StoredResponses>, task: BackgroundTask, link
         },
         None => report_panic(&making.await),
     };
-    if !is_ended_elsewhere && !parts.stream.has_recorded() {
-        let failing = async move { stored.fail(&owner, &id, BROKEN_OFF).await };
-        if let Err(error) = cpu.host(failing).await {
-            tracing::warn!(?error, "the failure of a response in the background was not stored");
+    if !parts.stream.has_recorded() {
+        let ended = cpu.host(end(stored, (owner, id), is_ended_elsewhere)).await;
+        // Clients that follow learn the end that is stored.
+        if let Some(ended) = ended {
+            frames.lock().end_with(ended.text());
+            changes.send_replace(());
         }
     }
+}
+
+/// Returns a response as it ended in the store. One that ended nowhere else is stored as failed.
+async fn end(
+    stored: Arc<StoredResponses>,
+    (owner, id): (Arc<str>, String),
+    is_ended_elsewhere: bool,
+) -> Option<Arc<StoredResponse>> {
+    if !is_ended_elsewhere && let Err(error) = stored.fail(&owner, &id, BROKEN_OFF).await {
+        tracing::warn!(?error, "the failure of a response in the background was not stored");
+    }
+    stored.load(&owner, &id).await.ok().flatten()
 }
 
 /// Stores a response of this owner and id as one that runs.

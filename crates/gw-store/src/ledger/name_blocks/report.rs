@@ -8,7 +8,9 @@ use tokio::task::JoinHandle;
 use super::codec::{Packed, each_sums};
 use super::named::{Batch, ids, list_of, push_in_list};
 use super::ranking::{PartCosts, Ranking};
-use super::{DAY, Level, PART_NAMES, Progress, TAGGED, WEEK, damaged, day_of, place_of, week_from, week_of};
+use super::{
+    DAY, Level, PART_NAMES, Progress, TAGGED, WEEK, damaged, day_of, finished, place_of, week_from, week_of,
+};
 use crate::db::{Result, Store, WriteTransaction};
 use crate::ledger::read::{SUMS, read_sums};
 use crate::ledger::source::{COUNTERS, hours};
@@ -242,11 +244,6 @@ async fn then(
 ) -> sqlx::Result<Running> {
     let mut adding = finished(running).await?;
     Ok(tokio::task::spawn_blocking(move || step(&mut adding).map(|()| adding)))
-}
-
-/// Waits for work. An error: a block is damaged.
-async fn finished<T>(running: JoinHandle<Option<T>>) -> sqlx::Result<T> {
-    running.await.ok().flatten().ok_or_else(damaged)
 }
 
 /// Adds the names of a part to the ranking.

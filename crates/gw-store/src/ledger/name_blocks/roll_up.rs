@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::codec::Packed;
+use super::codec::{Entries, Packed};
+use super::finished;
 use super::late::{forget, joined};
 use super::named::{Batch, add_total, put_part};
 use super::ranking::PartCosts;
-use super::{CLOSING, HOUR, Level, PART_NAMES, Progress, WEEK, damaged, day_of, week_from, week_of};
+use super::{CLOSING, HOUR, Level, PART_NAMES, Progress, WEEK, day_of, week_from, week_of};
 use crate::db::{Result, Store, WriteTransaction};
 use crate::ledger::Sums;
 use crate::ledger::known_days::DAY;
@@ -21,10 +22,13 @@ const ATTEMPTS: usize = 4;
 /// The bytes of a row besides its packed sums.
 const ROW_BYTES: usize = 200;
 
+/// The parts of a block by kind and number.
+type Parts = BTreeMap<(String, i64), Packed>;
+
 /// A block of an hour that is not written yet.
 #[derive(Default)]
 struct HourBlock {
-    parts: BTreeMap<(String, i64), Packed>,
+    parts: Parts,
     totals: BTreeMap<String, Sums>,
     /// The late rows that are in it.
     late: Vec<i64>,
@@ -99,11 +103,7 @@ impl Store {
             looking.rollback().await.map_err(failed)?;
             let Some(last) = rows.last() else { return Ok(()) };
             after = last.get("digest").map_err(failed)?;
-            let mut batch = Batch::default();
-            for row in &rows {
-                batch.add(row, None).map_err(failed)?;
-            }
-            self.number_names(&batch).await?;
+            self.number_names(&added_up(rows).await.map_err(failed)?).await?;
         }
     }
 
@@ -277,19 +277,32 @@ async fn read_hour(change: &mut WriteTransaction<'_>, hour: i64) -> sqlx::Result
         let rows = combinations(change, hour, &after).await?;
         let Some(last) = rows.last() else { return Ok(Some(block)) };
         after = last.get("digest")?;
-        let mut batch = Batch::default();
-        for row in &rows {
-            batch.add(row, None)?;
-        }
+        let batch = added_up(rows).await?;
         let Some(placed) = batch.placed(change).await? else { return Ok(None) };
-        for (place, entries) in placed {
-            let packed = block.parts.entry(place).or_default();
-            *packed = joined(packed, &entries, Level::Hour).ok_or_else(damaged)?;
-        }
+        let parts = std::mem::take(&mut block.parts);
+        block.parts = finished(tokio::task::spawn_blocking(move || with_entries(parts, placed))).await?;
         for (kind, sums) in batch.totals {
             block.totals.entry(kind).or_default().join(&sums);
         }
     }
+}
+
+/// Adds up rows beside the tasks that must not wait for it.
+async fn added_up(rows: Vec<Row>) -> sqlx::Result<Batch> {
+    let adding = tokio::task::spawn_blocking(move || {
+        let mut batch = Batch::default();
+        rows.iter().try_for_each(|row| batch.add(row, None)).ok().map(|()| batch)
+    });
+    finished(adding).await
+}
+
+/// Parts with further sums. None: one is damaged.
+fn with_entries(mut parts: Parts, placed: BTreeMap<(String, i64), Entries>) -> Option<Parts> {
+    for (place, entries) in placed {
+        let packed = parts.entry(place).or_default();
+        *packed = joined(packed, &entries, Level::Hour)?;
+    }
+    Some(parts)
 }
 
 /// Adds up the costs of days or eight days from the blocks of the lower level that begin before `end`.
@@ -307,11 +320,15 @@ async fn add_days(
             "SELECT costs FROM usage_name_blocks WHERE level = $1 AND start >= $2 AND start < $3 AND kind = $4 AND part = $5",
         );
         let blocks = blocks.int(lower.number()).int(start).int(end).text(&*kind).int(part);
-        let mut costs = PartCosts::new(part * PART_NAMES as i64);
-        for block in change.all(blocks).await? {
-            costs.add_packed(&block.get::<Vec<u8>>("costs")?).ok_or_else(damaged)?;
-        }
-        put_part(change, (level, start), (&kind, part), &Packed::costs_of(costs.all())).await?;
+        let blocks = change.all(blocks).await?;
+        let blocks: Vec<Vec<u8>> =
+            blocks.iter().map(|block| block.get("costs")).collect::<sqlx::Result<_>>()?;
+        let adding = tokio::task::spawn_blocking(move || {
+            let mut costs = PartCosts::new(part * PART_NAMES as i64);
+            blocks.iter().try_for_each(|block| costs.add_packed(block))?;
+            Some(Packed::costs_of(costs.all()))
+        });
+        put_part(change, (level, start), (&kind, part), &finished(adding).await?).await?;
     }
     Ok(())
 }

@@ -65,6 +65,17 @@ enum PartForm {
     RawReasoning,
 }
 
+/// The name of the last event of a response with this status. None: it has not ended.
+#[must_use]
+pub fn last_event(status: &str) -> Option<&'static str> {
+    match status {
+        "completed" => Some("response.completed"),
+        "incomplete" => Some("response.incomplete"),
+        "failed" | "cancelled" => Some("response.failed"),
+        _ => None,
+    }
+}
+
 impl Replay {
     /// The events of a stored response whose number is above `starting_after`; None = all events. A response that has not
     /// ended has only its first events and no end. A text that is no JSON has no events.
@@ -100,12 +111,7 @@ impl Replay {
         };
         let view = View::new(object);
         let [status, output] = view.pick(["status", "output"]);
-        self.terminal = match text(status).as_deref() {
-            Some("completed") => Some("response.completed"),
-            Some("incomplete") => Some("response.incomplete"),
-            Some("failed" | "cancelled") => Some("response.failed"),
-            _ => None,
-        };
+        self.terminal = text(status).and_then(|status| last_event(&status));
         let changes = [
             ("status", Some("\"in_progress\"")),
             ("output", Some("[]")),

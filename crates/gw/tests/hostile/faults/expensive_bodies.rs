@@ -1,44 +1,23 @@
 //! A body that takes long to read or to translate delays no other request (C26).
 //!
 //! The gateway has one worker thread here. A long step on that thread would silence every other connection. The tests count the
-//! answers that other connections get meanwhile. A slow machine makes the step longer, and others get more answers.
+//! answers that other connections get meanwhile, so no timing decides. They test the debug build: a release build reads such a body in
+//! less time than a few other answers take.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 
-use crate::harness::{KEY, binary};
+use crate::harness::{KEY, debug_build};
 
 const CHAT: &str = "/v1/chat/completions";
-/// Bytes of a body. A debug build reads them in about two hundred milliseconds, a release build in twenty.
-const BODY_BYTES: usize = 512 << 10;
+/// Bytes of a body. A debug build reads them in about a hundred milliseconds.
+const BODY_BYTES: usize = 256 << 10;
 /// The number of answers to other connections that proves a free worker.
 const ENOUGH: usize = 5;
-/// An answer within this time delays no other one, whatever its worker did. A release build reads most bodies in less.
-const SHORT: Duration = Duration::from_millis(20);
-
-/// What happened between the last byte of a body and its answer.
-struct Meanwhile {
-    status: u16,
-    /// The number of answers to other connections.
-    others: usize,
-    took: Duration,
-}
-
-impl Meanwhile {
-    #[track_caller]
-    fn assert_others_went_on(&self, label: &str) {
-        let Self { others, took, .. } = self;
-        assert!(
-            *others >= ENOUGH || *took < SHORT,
-            "{label}: only {others} others were answered in {took:?}"
-        );
-    }
-}
 
 /// A gateway with one worker, and a provider of this dialect that reads and refuses every request.
 async fn gateway(api: &str, lines: &str, model: &str) -> (Gateway, FakeUpstream) {
@@ -52,7 +31,7 @@ async fn gateway(api: &str, lines: &str, model: &str) -> (Gateway, FakeUpstream)
          [[models]]\nid = \"my/{model}\"\ncategory = [\"chat\", \"embedding\"]\n",
         upstream.addr
     );
-    let launch = Launch::new(binary()).env("TOKIO_WORKER_THREADS", "1").file("gateway.toml", &config);
+    let launch = Launch::new(debug_build()).env("TOKIO_WORKER_THREADS", "1").file("gateway.toml", &config);
     (launch.start().await, upstream)
 }
 
@@ -71,8 +50,9 @@ fn many(piece: impl Fn(usize) -> String) -> String {
     out
 }
 
-/// Sends a body, and waits for its answer.
-async fn answered_meanwhile(client: &Client, path: &str, body: &str) -> Meanwhile {
+/// Sends a body; gives the status of its answer and the number of answers to other connections between the last byte of the body
+/// and its answer.
+async fn answered_meanwhile(client: &Client, path: &str, body: &str) -> (u16, usize) {
     let (over, count) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let mut others = Vec::new();
     for _ in 0..4 {
@@ -88,14 +68,14 @@ async fn answered_meanwhile(client: &Client, path: &str, body: &str) -> Meanwhil
     let mut wire = RawClient::connect(client.addr).await;
     wire.send(head).await;
     wire.send(body).await;
-    let (before, start) = (count.load(Ordering::Acquire), Instant::now());
+    let before = count.load(Ordering::Acquire);
     let answer = wire.response().await.expect("an answer");
-    let (after, took) = (count.load(Ordering::Acquire), start.elapsed());
+    let after = count.load(Ordering::Acquire);
     over.store(true, Ordering::Release);
     for other in others {
         other.await.expect("the others are answered");
     }
-    Meanwhile { status: answer.status, others: after - before, took }
+    (answer.status, after - before)
 }
 
 async fn others_go_on(api: &str, lines: &str, model: &str, shapes: &[(&str, &str, String)]) {
@@ -103,9 +83,9 @@ async fn others_go_on(api: &str, lines: &str, model: &str, shapes: &[(&str, &str
     let client = gateway.client().with_key(KEY);
     for (name, path, body) in shapes {
         let body = body.replace("<model>", &format!("my/{model}"));
-        let meanwhile = answered_meanwhile(&client, path, &body).await;
-        assert_eq!(meanwhile.status, 400, "{api}, {name}");
-        meanwhile.assert_others_went_on(&format!("{api}, {name}"));
+        let (status, meanwhile) = answered_meanwhile(&client, path, &body).await;
+        assert_eq!(status, 400, "{api}, {name}");
+        assert!(meanwhile >= ENOUGH, "{api}, {name}: only {meanwhile} others were answered meanwhile");
     }
 }
 
@@ -177,14 +157,14 @@ async fn c26_others_are_answered_while_a_large_answer_is_read() {
     upstream.respond_with(move |_| Answer::full(200, &[("content-type", "application/json")], body.clone()));
     let client = gateway.client().with_key(KEY);
     let request = r#"{"model":"my/gpt-4o","input":"x"}"#;
-    let meanwhile = answered_meanwhile(&client, "/v1/embeddings", request).await;
-    assert_eq!(meanwhile.status, 200);
-    meanwhile.assert_others_went_on("a large answer");
+    let (status, meanwhile) = answered_meanwhile(&client, "/v1/embeddings", request).await;
+    assert_eq!(status, 200);
+    assert!(meanwhile >= ENOUGH, "only {meanwhile} others were answered meanwhile");
 }
 
 /// Waits until the number of steps that wait for a thread of the CPU pool fulfils the condition.
 async fn until_waiting(client: &Client, holds: impl Fn(u64) -> bool) {
-    let start = Instant::now();
+    let start = std::time::Instant::now();
     loop {
         let metrics = client.get("/metrics").await.ok().text();
         let line = metrics.lines().find_map(|line| line.strip_prefix("gateway_cpu_pool_waiting "));

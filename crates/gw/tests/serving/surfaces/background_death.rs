@@ -133,9 +133,15 @@ async fn a_response_that_another_replica_cancelled_stays_cancelled() {
     let (maker, other) = (shared.process("a").await, shared.process("b").await);
     let hold = Signal::new();
     let id = shared.begin(&maker, &hold).await;
+    let (follower, path) = (maker.client().with_key(KEY), format!("/v1/responses/{id}?stream=true"));
+    let following = tokio::spawn(async move { follower.get(&path).await.ok().text() });
     let cancel = format!("/v1/responses/{id}/cancel");
     let cancelled = other.client().with_key(KEY).send("POST", &cancel, None, None).await.ok().json();
     assert_eq!(cancelled["status"], "cancelled");
+    let followed = gw_testkit::wait::within("the maker notices", following).await.expect("an answer");
+    let (_, last) = followed.rsplit_once("event: ").expect("events");
+    assert!(last.starts_with("response.failed\n") && last.contains("\"status\":\"cancelled\""), "{last}");
+    assert!(last.ends_with("data: [DONE]\n\n"), "{last}");
     hold.fire();
     // The maker's request is in the log once its answer is complete.
     let admin = maker.client().with_key(ADMIN);

@@ -1,5 +1,5 @@
-//! What the model writes into the items of a response beside text, reasoning and calls of the client's tools: code, commands,
-//! patches and searches for the provider's tools. Servers that send no pieces of an item have its text in the item alone.
+//! The code, commands, patches and searches that the model writes for the provider's tools. They stand in items of a response, and no
+//! other event counts them. Servers that send no pieces of an item have its text in the item alone.
 
 use std::collections::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ const MAX_ITEMS: usize = 4096;
 /// The members with the text of a part that is complete.
 const TEXTS: [&str; 7] = ["arguments", "code", "command", "diff", "input", "refusal", "text"];
 
-/// What was written into each item of a stream so far.
+/// The texts that a model has written into the items of a stream so far.
 #[derive(Debug, Default)]
 pub(super) struct WrittenItems {
     parts: HashMap<u32, WrittenPart>,
