@@ -6,6 +6,7 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync } from "node:fs";
 import { createServer, request as ask } from "node:http";
 import { createRequire } from "node:module";
+import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
@@ -140,12 +141,16 @@ export async function llamaUpstream() {
   return { url, stop };
 }
 
-/** A server before another one: it notes the method and the path of each request, and passes the request on. */
-export async function counting(url) {
+/**
+ * A server before another one: it notes the method and the path of each request, and passes the request on. WebSockets go through it where
+ * `webSockets` says so. Otherwise it is a proxy of the old kind: the headers that ask for another protocol end at it.
+ */
+export async function counting(url, { webSockets = false } = {}) {
   const asked = [];
   const { hostname, port } = new URL(url);
   const server = createServer((request, response) => {
-    const { method, headers, url: path } = request;
+    const { method, url: path } = request;
+    const { connection, upgrade, ...headers } = request.headers;
     asked.push(`${method} ${path.split("?")[0]}`);
     const onward = ask({ hostname, port, path, method, headers }, (answer) => {
       response.writeHead(answer.statusCode, answer.headers);
@@ -154,7 +159,31 @@ export async function counting(url) {
     onward.on("error", () => response.destroy());
     request.pipe(onward);
   });
-  return { asked, ...(await listen(server)) };
+  const opened = new Set();
+  if (webSockets) {
+    server.on("upgrade", (request, socket, first) => {
+      asked.push(`WebSocket ${request.url.split("?")[0]}`);
+      const lines = request.rawHeaders.map((word, place) => (place % 2 ? `${word}\r\n` : `${word}: `));
+      const onward = connect(port, hostname, () => {
+        onward.write(`GET ${request.url} HTTP/1.1\r\n${lines.join("")}\r\n`);
+        onward.write(first);
+        onward.pipe(socket).pipe(onward);
+      });
+      for (const [one, other] of [
+        [socket, onward],
+        [onward, socket],
+      ]) {
+        opened.add(one);
+        one.on("error", () => other.destroy()).on("close", () => other.destroy());
+      }
+    });
+  }
+  const { url: own, stop } = await listen(server);
+  const stopAll = () => {
+    for (const socket of opened) socket.destroy(); // the server no longer knows them
+    return stop();
+  };
+  return { asked, url: own, stop: stopAll };
 }
 
 /** A proxy for everything that is not on this machine: it notes each destination and refuses it. */

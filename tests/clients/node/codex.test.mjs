@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { codex, gatewayBinary, hasSaid, offered, results, startStage } from "./agents.mjs";
+import { codex, counting, gatewayBinary, hasSaid, offered, results, startStage } from "./agents.mjs";
 
 const ARGUMENTS = ["--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox"];
 const FIRST = "Replace one by two in a.txt.";
@@ -63,15 +63,15 @@ describe("Codex", () => {
   }
 
   /** Sets Codex up as `model-gateway setup codex` says. */
-  async function setUp() {
-    const shown = await stage.run(gatewayBinary, ["setup", "codex", "--model", stage.model, "--url", stage.url]);
+  async function setUp(url = stage.url) {
+    const shown = await stage.run(gatewayBinary, ["setup", "codex", "--model", stage.model, "--url", url]);
     assert.equal(shown.status, 0, shown.stderr);
     const quiet = "[analytics]\nenabled = false\n[feedback]\nenabled = false\n";
     writeFileSync(settings(), `model_catalog_json = "${catalogue()}"\n${shown.stdout}\n${quiet}${OFFLINE}`);
   }
 
   for (const [way, program, before, prepare] of [
-    ["with its config.toml", "codex", () => [], setUp],
+    ["with its config.toml", "codex", () => [], () => setUp()],
     [
       "through model-gateway run",
       gatewayBinary,
@@ -110,6 +110,37 @@ describe("Codex", () => {
       }
       assert.equal(new Set(rows.map((row) => row.session)).size, 1);
       assert.deepEqual(stage.proxy.asked, []);
+    });
+  }
+
+  for (const [way, webSockets, ofEachRun] of [
+    ["over WebSockets", true, ["WebSocket"]],
+    ["over HTTP after 426 instead of a WebSocket", false, ["GET", "POST", "POST"]],
+  ]) {
+    it(`applies a patch and runs a command in two turns, ${way}`, async () => {
+      const between = await counting(stage.url, { webSockets });
+      await setUp(between.url);
+      const lines = readFileSync(settings(), "utf8").replace('wire_api = "responses"', "$&\nsupports_websockets = true");
+      writeFileSync(settings(), lines);
+      const turn = (...args) => stage.run("codex", ["exec", ...args], { MODEL_GATEWAY_KEY: stage.key });
+
+      const first = await turn(...ARGUMENTS, FIRST);
+      assert.equal(first.stdout, "The file says two.\n", first.stderr);
+      const second = await turn("resume", "--last", ...ARGUMENTS, SECOND);
+      await between.stop();
+      assert.equal(second.stdout, "The copy is there.\n", second.stderr);
+      assert.equal(readFileSync(file("b.txt"), "utf8"), "zero\ntwo – „2“\n");
+
+      // Each run makes two requests. A socket serves both.
+      const asked = [...ofEachRun, ...ofEachRun].map((method) => `${method} /v1/responses`);
+      assert.deepEqual(between.asked, asked);
+      assert.deepEqual(stage.upstream.faults, []);
+      assert.equal(stage.upstream.requests.length, 4);
+      const rows = await stage.ledger(4);
+      assert.deepEqual(
+        rows.map((row) => [row.surface, row.status, row.stream, row.total_tokens]),
+        Array(4).fill(["responses", "ok", true, 1050]),
+      );
     });
   }
 
