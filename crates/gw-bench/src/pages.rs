@@ -20,7 +20,7 @@ use crate::load::answer_length;
 use crate::open_loop::quantile;
 use crate::process::Process;
 use content::Content;
-use views::VIEWS;
+use views::{NAME_VIEWS, VIEWS};
 
 /// Options of `gw-bench pages`.
 #[derive(Debug, Args)]
@@ -40,6 +40,9 @@ pub(crate) struct PageOptions {
     /// Number of kept payloads, those of the newest rows.
     #[arg(long, default_value_t = 1_000_000)]
     payloads: u64,
+    /// Number of distinct end users that the rows name. Without it, the rows name none.
+    #[arg(long, default_value_t = 0)]
+    end_users: u64,
     /// Number of calls of each view.
     #[arg(long, default_value_t = 40)]
     rounds: u64,
@@ -60,13 +63,15 @@ pub(crate) async fn run(options: &PageOptions, key: &str) -> Result<String> {
     std::fs::create_dir_all(folder)?;
     let file = || format!("sqlite://{}", folder.join("pages.db").display());
     let url = options.store.clone().unwrap_or_else(file);
-    let content = Content::new(options.rows, options.payloads, unix_seconds().saturating_mul(1000));
+    let end = unix_seconds().saturating_mul(1000);
+    let content = Content::new(options.rows, options.payloads, options.end_users, end);
     let (content, mut report) = filled(&url, folder, content).await?;
     let gateway = Process::configured(&options.binary, folder, |port| config(port, key, &url, folder))?;
     let before = gateway.rss_mib();
     report.push_str("| page | call | p50 ms | p95 ms | slowest ms | KiB |\n|---|---|---|---|---|---|\n");
     let mut slow = 0;
-    for view in VIEWS {
+    let views = || VIEWS.iter().chain(NAME_VIEWS.iter().filter(|_| content.has_names()));
+    for view in views() {
         let mut client = PageClient::connect(gateway.port, key).await?;
         let mut times = Vec::new();
         let mut bytes = 0;
@@ -96,7 +101,7 @@ pub(crate) async fn run(options: &PageOptions, key: &str) -> Result<String> {
         "\np95 below {} ms: {} ({slow} of {} views are slower). Memory: {before:.1} MiB before, {after:.1} MiB after: {}.",
         AIM.as_millis(),
         verdict(slow == 0),
-        VIEWS.len(),
+        views().count(),
         verdict(after - before <= MOST_GROWTH_MIB)
     );
     Ok(report)

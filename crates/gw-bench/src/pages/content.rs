@@ -1,11 +1,13 @@
 //! The content of a large store: rows, payloads, keys, teams and the audit log.
 
 use std::fmt;
+use std::sync::Arc;
 
 use gw_store::audit::{Actor, AuditRecord};
 use gw_store::ledger::{Attempt, Entry};
 use gw_store::payloads::{Payload, PayloadBody};
 use gw_store::{Budget, Limits, NewKey, Period, Role, Store, Team};
+use gw_wire::attribution::Attribution;
 use gw_wire::request_id;
 
 use crate::error::Result;
@@ -28,29 +30,39 @@ const PAYLOAD_BYTES: usize = 600;
 pub(super) struct Content {
     rows: u64,
     payloads: u64,
+    /// The distinct end users of the rows. 0: the rows name nobody.
+    end_users: u64,
     /// The unix milliseconds at which the log ends.
     end: i64,
 }
 
 impl fmt::Display for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} rows, {} payloads, {KEYS} keys, {CHANGES} changes", self.rows, self.payloads)
+        write!(f, "{} rows, {} payloads, {} end users, ", self.rows, self.payloads, self.end_users)?;
+        write!(f, "{KEYS} keys, {CHANGES} changes")
     }
 }
 
 impl Content {
-    pub(super) fn new(rows: u64, payloads: u64, end: i64) -> Self {
-        Self { rows, payloads: payloads.min(rows), end }
+    pub(super) fn new(rows: u64, payloads: u64, end_users: u64, end: i64) -> Self {
+        Self { rows, payloads: payloads.min(rows), end_users, end }
+    }
+
+    /// Whether the rows name end users, tags and repositories.
+    pub(super) const fn has_names(&self) -> bool {
+        self.end_users > 0
     }
 
     pub(super) fn to_text(self) -> String {
-        format!("{} {} {}", self.rows, self.payloads, self.end)
+        format!("{} {} {} {}", self.rows, self.payloads, self.end, self.end_users)
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split_whitespace();
         let (rows, payloads) = (numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?);
-        Some(Self { rows, payloads, end: numbers.next()?.parse().ok()? })
+        let end = numbers.next()?.parse().ok()?;
+        let end_users = numbers.next().map_or(Some(0), |number| number.parse().ok())?;
+        Some(Self { rows, payloads, end_users, end })
     }
 
     /// The n-th row.
@@ -72,6 +84,7 @@ impl Content {
             provider: owner.provider,
             status: "ok".to_owned(),
             session: session.map(|session| format!("run-{session}")),
+            attribution: self.has_names().then(|| Arc::new(self.attribution(n))),
             latency_ms: 400 + n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 4_000,
             ..plain
         };
@@ -79,6 +92,17 @@ impl Content {
             fail(&mut row, n);
         }
         row
+    }
+
+    /// The names of the n-th row: an end user out of all of them, one of 20 tags and one of 200 repositories.
+    fn attribution(&self, n: u64) -> Attribution {
+        let drawn = n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20;
+        Attribution {
+            end_user: Some(format!("user-{}", drawn % self.end_users).into()),
+            tags: vec![format!("app-{}", drawn % 20).into()],
+            repository: Some(format!("acme/repository-{}", drawn % 200).into()),
+            ..Attribution::default()
+        }
     }
 
     /// The id of the n-th row.
@@ -163,6 +187,7 @@ pub(super) async fn fill(store: &Store, content: &Content) -> Result<()> {
     }
     // A running gateway would have added up these days.
     store.roll_up(content.end / 1000 - 24 * 3600).await?;
+    store.roll_up_names(content.end / 1000).await?;
     Ok(())
 }
 
@@ -203,12 +228,13 @@ mod tests {
     #[tokio::test]
     async fn a_filled_store_has_what_the_views_ask_for() {
         let store = Store::in_memory().await.unwrap();
-        let content = Content::new(5_000, 2_000, 1_795_000_000_000);
+        let content = Content::new(5_000, 2_000, 100, 1_795_000_000_000);
         fill(&store, &content).await.unwrap();
         assert_eq!(Content::parse(&content.to_text()), Some(content));
         let total = store.total(&gw_store::ledger::Filter::default()).await.unwrap();
         assert_eq!((total.requests, total.failed), (5_000, 50));
         let found = store.request(&content.request_with_session(1)).await.unwrap().unwrap();
+        assert_eq!(found.attribution.map(|names| names.tags.len()), Some(1));
         assert!(found.session.is_some() && store.payload(&found.request_id).await.unwrap().is_some());
         assert!(store.request(&content.old_request(1)).await.unwrap().is_some());
     }

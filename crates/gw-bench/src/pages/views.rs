@@ -91,14 +91,29 @@ pub(super) const VIEWS: [View; 44] = [
     view("Audit", "newest", |_, _| "/admin/v1/audit?limit=100".to_owned()),
 ];
 
+/// The calls of reports by name, which need a store whose rows have names.
+pub(super) const NAME_VIEWS: [View; 9] = [
+    view("Overview", "24 hours by end user, compared", |_, _| overview("since=24h&by=end_user&compare=true")),
+    view("Overview", "7 days by end user, compared", |_, _| overview("since=7d&by=end_user&compare=true")),
+    view("Overview", "30 days by end user, compared", |_, _| overview("since=30d&by=end_user&compare=true")),
+    view("Overview", "90 days by end user", |_, _| overview("since=90d&by=end_user")),
+    view("Overview", "30 days by tag, compared", |_, _| overview("since=30d&by=tag&compare=true")),
+    view("Overview", "90 days by tag", |_, _| overview("since=90d&by=tag")),
+    view("Overview", "30 days by repository, compared", |_, _| {
+        overview("since=30d&by=repository&compare=true")
+    }),
+    view("Requests", "end user", |_, round| requests(&format!("&end_user=user-{}", round * 7))),
+    view("Requests", "tag, failed", |_, round| requests(&format!("&status=failed&tag=app-{}", round % 20))),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_call_is_an_address() {
-        let content = Content::new(5_000, 0, 1_795_000_000_000);
-        for View { path, .. } in VIEWS {
+        let content = Content::new(5_000, 0, 100, 1_795_000_000_000);
+        for View { path, .. } in VIEWS.iter().chain(&NAME_VIEWS) {
             let path = path(&content, 3);
             assert!(
                 ["/admin/v1/", "/v1/"].iter().any(|start| path.starts_with(start)) && !path.contains(' '),

@@ -134,11 +134,16 @@ impl Store {
 /// A page of the log in PostgreSQL.
 fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q> {
     let mut sql = Sql::new("SELECT ledger.entry FROM ");
-    // Failures have an index. Otherwise the hourly sums show the hours that hold matching rows, even if these are rare.
+    // Single states and the failures of a key have an index. Otherwise the hourly sums show the hours that hold matching rows, even if
+    // these are rare.
     let named = [&filter.team, &filter.model, &filter.provider, &filter.surface];
     let is_named = !filter.names.is_empty() || named.iter().any(|name| name.is_some());
-    let named = filter.session.is_none() && is_named;
-    let by_hours = named && filter.status.as_deref().is_none_or(|status| status == "ok");
+    let by_hours = filter.session.is_none()
+        && match filter.status.as_deref() {
+            None | Some("ok") => is_named,
+            Some("failed") => is_named && filter.key_id.is_none(),
+            Some(_) => false,
+        };
     if by_hours {
         push_hours_with(&mut sql, filter, after, limit, true);
         // The planner would read the whole ledger; a limit inside the lateral query prevents that.
@@ -177,19 +182,9 @@ fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q
 
 /// The newest failures of a key in PostgreSQL.
 fn failures(key_id: &str, limit: u32) -> Sql<'_> {
-    let mut sql = Sql::new("SELECT ledger.entry FROM (");
-    push_hours_with_failures(&mut sql, key_id, limit);
-    sql.push(") AS hours CROSS JOIN LATERAL (SELECT * FROM ledger WHERE at >= hours.hour * 1000");
-    sql.push(" AND at < hours.hour * 1000 + 3600000 AND status <> 'ok' AND key_id = ").push_name(key_id);
-    sql.push(NEWEST_FIRST).push_int(i64::from(limit)).push(") AS ledger");
-    sql.push(NEWEST_FIRST).push_int(i64::from(limit));
+    let mut sql = Sql::new("SELECT entry FROM ledger WHERE status <> 'ok' AND key_id = ");
+    sql.push_name(key_id).push(NEWEST_FIRST).push_int(i64::from(limit));
     sql
-}
-
-/// The newest hours in which requests of a key failed. Each has a failure, so as many hours as failures are enough.
-pub(super) fn push_hours_with_failures<'q>(sql: &mut Sql<'q>, key_id: &'q str, limit: u32) {
-    sql.push("SELECT DISTINCT hour FROM usage_hours WHERE failed > 0 AND key_id = ").push_name(key_id);
-    sql.push(" ORDER BY hour DESC LIMIT ").push_int(i64::from(limit));
 }
 
 /// The most groups of a report by session.
@@ -225,11 +220,15 @@ pub(super) fn push_hours_with<'q>(
     let last = filter.until.map(|until| until.saturating_sub(1).div_euclid(HOUR_MS) * 3600);
     let unsure = newest.into_iter().chain(last).min().unwrap_or(i64::MAX);
     sql.push(
-        "(SELECT hour FROM (SELECT hour, sum(rows) OVER (ORDER BY hour DESC) - rows AS newer FROM (SELECT hour, \
+        "(SELECT hour FROM (SELECT hour, rows, sum(rows) OVER (ORDER BY hour DESC) - rows AS newer FROM (SELECT hour, \
          CAST(sum(CASE WHEN hour >= ",
     );
     sql.push_int(unsure);
-    let counted = if filter.status.is_some() { "requests - failed" } else { "requests" };
+    let counted = match filter.status.as_deref() {
+        None => "requests",
+        Some("failed") => "failed",
+        Some(_) => "requests - failed",
+    };
     sql.push(" THEN 0 ELSE ").push(counted).push(" END) AS BIGINT) AS rows");
     if filter.names.is_empty() {
         sql.push(" FROM ").push(filter.sums_table()).push(" WHERE 1 = 1");
@@ -240,9 +239,12 @@ pub(super) fn push_hours_with<'q>(
     if let Some(newest) = newest {
         sql.push(" AND hour <= ").push_int(newest);
     }
-    sql.push(" GROUP BY hour) AS counted) AS added WHERE newer < ")
-        .push_int(i64::from(limit))
-        .push(") AS hours ");
+    sql.push(" GROUP BY hour) AS counted) AS added WHERE newer < ").push_int(i64::from(limit));
+    if filter.status.is_some() {
+        // Most hours have no failure of a rare name.
+        sql.push(" AND (rows > 0 OR hour >= ").push_int(unsure).push(")");
+    }
+    sql.push(") AS hours ");
 }
 
 fn count(row: &Row, column: &str) -> sqlx::Result<u64> {

@@ -354,8 +354,12 @@ async fn failures_are_found_by_code_and_name_page_by_page() {
             Filter { key_id: name("key-0"), surface: name("messages"), ..Filter::default() },
             Filter { session: name("run-1"), ..Filter::default() },
             Filter { model: name("acme/none"), ..Filter::default() },
+            Filter { model: Some(all[1].model.clone()), ..Filter::default() },
+            Filter { surface: name("messages"), ..Filter::default() },
+            Filter { model: Some(all[3].model.clone()), since: Some(all[20].at), ..Filter::default() },
+            Filter { model: Some(all[3].model.clone()), until: Some(all[151].at), ..Filter::default() },
         ];
-        for status in ["failed", "upstream_error", "rate_limit_exceeded"] {
+        for status in ["ok", "failed", "upstream_error", "rate_limit_exceeded"] {
             for filter in &names {
                 let filter = Filter { status: name(status), ..filter.clone() };
                 let is_name =
@@ -366,6 +370,8 @@ async fn failures_are_found_by_code_and_name_page_by_page() {
                         && is_name(&filter.model, &entry.model)
                         && is_name(&filter.surface, entry.surface())
                         && is_name(&filter.session, entry.session.as_deref().unwrap_or_default())
+                        && filter.since.is_none_or(|since| entry.at >= since)
+                        && filter.until.is_none_or(|until| entry.at < until)
                 };
                 let expected: Vec<&Entry> = all.iter().rev().filter(fits).collect();
                 let (mut found, mut after): (Vec<Entry>, _) = (Vec::new(), None);
