@@ -106,8 +106,8 @@ MODELS = chats()
 KNOWN = known.read()
 
 
-def config(url):
-    """Every provider of those models, on the loopback."""
+def config(url, setting=""):
+    """Every provider of those models, on the loopback. `setting` is one more of each provider."""
     for name in sorted({name.split("/")[0] for name in [*MODELS, *EMBEDS]}):
         api = APIS.get(name, "openai")
         yield f'[[providers]]\nname = "{name}"\n'
@@ -116,7 +116,7 @@ def config(url):
         yield f'base_url = "{url}{BASES.get(spoken, "").format(name=name)}"\n'
         if KEYS[spoken]:
             yield f'api_key = "{KEYS[spoken]}"\n'
-        yield "\n"
+        yield f"{setting}\n"
     for name, (upstream_model, like) in MORE.items():
         entry = MODELS[like]
         members = {
@@ -285,16 +285,17 @@ def serve(folder):
 @pytest.fixture(scope="module")
 def walked(vendors):
     """The fault of each case, by model and conversation, or None."""
-    found = walk_all(*vendors)
+    found = walk(*vendors, list(MODELS.values()))
     if os.environ.get("UPDATE_KNOWN"):
         known.write({case: fault for case, fault in KNOWN.items() if case in found})
     return found
 
 
-def walk_all(client, recorder):
+def walk(client, recorder, models):
+    """Every conversation with each of the models: the faults by model and conversation."""
     found = {}
 
-    def walk(share):
+    def walk_share(share):
         connection = Client(str(client.base_url))
         for number, model, conversation in share:
             try:
@@ -304,10 +305,10 @@ def walk_all(client, recorder):
             except Exception as fault:  # noqa: BLE001 - told by the test of the case
                 found[model["id"], conversation.name] = fault
 
-    pairs = [(model, conversation) for model in MODELS.values() for conversation in CONVERSATIONS]
+    pairs = [(model, conversation) for model in models for conversation in CONVERSATIONS]
     numbered = [(number, *pair) for number, pair in enumerate(pairs)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(walk, [numbered[at::8] for at in range(8)]))
+        list(pool.map(walk_share, [numbered[at::8] for at in range(8)]))
     return found
 
 
