@@ -29,6 +29,11 @@ name = "minilm"
 api = "openai"
 base_url = "{minilm}/v1"
 
+[[providers]]
+name = "reranker"
+api = "openai"
+base_url = "{reranker}/v1"
+
 [[models]]
 id = "tiny/chat"
 upstream_model = "tiny"
@@ -44,6 +49,12 @@ upstream_model = "tiny"
 id = "minilm/embed"
 upstream_model = "minilm"
 category = ["embedding"]
+pricing = {{ official_input_per_m = 0.02, official_output_per_m = 0.0, currency = "USD" }}
+
+[[models]]
+id = "reranker/rerank"
+upstream_model = "reranker"
+category = ["rerank"]
 pricing = {{ official_input_per_m = 0.02, official_output_per_m = 0.0, currency = "USD" }}
 
 [aliases]
@@ -78,8 +89,14 @@ def minilm(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def gateway(tmp_path_factory, llama, minilm):
-    config = SERVER + CONFIG.format(tiny=llama, minilm=minilm, key=KEY, limited=LIMITED)
+def reranker(tmp_path_factory):
+    with llama_server("reranker", tmp_path_factory.mktemp("reranker")) as process:
+        yield process.url
+
+
+@pytest.fixture(scope="session")
+def gateway(tmp_path_factory, llama, minilm, reranker):
+    config = SERVER + CONFIG.format(tiny=llama, minilm=minilm, reranker=reranker, key=KEY, limited=LIMITED)
     with running_gateway(tmp_path_factory.mktemp("gateway"), config) as process:
         yield process
 

@@ -17,8 +17,8 @@ def main() -> None:
     kind, folder = sys.argv[1], Path(sys.argv[2])
     params = xllamacpp.CommonParams()
     path = folder / f"{kind}.gguf"
-    if kind == "minilm":
-        params.model.path = str(models.minilm(path))
+    if kind in ("minilm", "reranker"):
+        params.model.path = str(getattr(models, kind)(path))
     else:
         params.model.path = str(models.tiny_llama(path, SIZES[kind]))
     params.n_parallel = 1 if kind == "agent" else 2
@@ -36,8 +36,10 @@ def main() -> None:
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.endpoint_metrics = False
-    if kind == "minilm":
+    if kind in ("minilm", "reranker"):
         params.embedding = True
+    if kind == "reranker":
+        params.pooling_type = xllamacpp.llama_pooling_type.LLAMA_POOLING_TYPE_RANK
     server = xllamacpp.Server(params)
     # One write for the whole line: llama.cpp's log writes to this pipe from its own thread.
     os.write(sys.stdout.fileno(), f"\nlistening on {server.listening_address}\n".encode())

