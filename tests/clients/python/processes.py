@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -42,6 +43,17 @@ class Running:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
             self.process.kill()
+
+
+def eventually(condition):
+    """What the condition returns, once it is true."""
+    end = time.monotonic() + 15
+    while time.monotonic() < end:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not happen")
 
 
 @contextlib.contextmanager

@@ -13,7 +13,7 @@ import time
 
 import pytest
 from measured import at_most
-from processes import ROOT, running_gateway
+from processes import ROOT, eventually, running_gateway
 from upstreams import PIXEL, SERVER, Answer, upstream
 
 CHAT, RESPONSES, MESSAGES = "/v1/chat/completions", "/v1/responses", "/v1/messages"
@@ -150,16 +150,6 @@ class Client:
             return row if status == 200 else None
 
         return eventually(found)
-
-
-def eventually(condition):
-    end = time.monotonic() + 15
-    while time.monotonic() < end:
-        found = condition()
-        if found:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not happen")
 
 
 @pytest.fixture(scope="module")
