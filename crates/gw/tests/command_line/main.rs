@@ -24,6 +24,7 @@ mod harness;
 mod import;
 mod keys;
 mod keys_docs;
+mod login;
 mod models_update;
 mod probe;
 mod reconcile;
