@@ -107,7 +107,7 @@ async fn ask_provider(candidate: &Candidate, request: &ValidatedRequest) -> Opti
     let CountCall { call, member } = count?;
     let clocks = candidate.clocks();
     let response = candidate.provider.send(call, &clocks).await.ok()?;
-    if response.status != 200 {
+    if !response.has_answer() {
         return None;
     }
     let by = tokio::time::Instant::now() + COUNTER_TIME;

@@ -58,6 +58,20 @@ pub struct UpstreamResponse {
     pub key: Option<usize>,
 }
 
+impl UpstreamResponse {
+    /// Whether the provider served the request. Of the statuses of success, 204, 205 and 206 have no answer or a part of one.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        (200..300).contains(&self.status)
+    }
+
+    /// Whether the body is the answer.
+    #[must_use]
+    pub fn has_answer(&self) -> bool {
+        self.status == 200 || (self.is_success() && !(204..=206).contains(&self.status))
+    }
+}
+
 /// The connections to one origin.
 pub struct Client {
     dialler: Dialler,

@@ -180,7 +180,7 @@ impl AttemptContext {
         (self.client.accepted + clocks.total).into()
     }
 
-    /// Sends an upstream call. Returns the response if its status is a success.
+    /// Sends an upstream call. Returns the response if its status has an answer.
     ///
     /// # Errors
     /// The failure that the error's body describes.
@@ -277,15 +277,17 @@ impl AttemptContext {
         }
         let sent = candidate.provider.send(std::mem::take(http), clocks).await;
         let response = sent.map_err(|failure| RefusedSend { is_free: !failure.sent, failure })?;
-        if response.status == 200 {
+        if response.has_answer() {
             candidate.provider.record_outcome(response.key, Ok(()));
             return Ok(response);
         }
+        // A provider that answers with success, but without an answer, may well have done the work.
+        let is_free = !response.is_success();
         let failure = Box::pin(self.refusal(candidate, response, clocks)).await;
-        Err(RefusedSend { failure, is_free: true })
+        Err(RefusedSend { failure, is_free })
     }
 
-    /// The failure of an answer with another status than 200.
+    /// The failure of a response whose status has no answer.
     async fn refusal(&self, candidate: &Candidate, response: UpstreamResponse, clocks: &Timeouts) -> Failure {
         let (key, status, headers) = (response.key, response.status, response.headers);
         let by = self.deadline(clocks).min(tokio::time::Instant::now() + ERROR_BODY_TIME);

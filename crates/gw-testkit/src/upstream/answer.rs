@@ -111,6 +111,15 @@ impl Answer {
         Self::raw("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
     }
 
+    /// The answer with another status.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        let Some(Step::Raw(bytes)) = self.steps.first_mut() else { panic!("an answer begins with its head") };
+        let place = b"HTTP/1.1 ".len();
+        bytes.splice(place..place + 3, status.to_string().bytes());
+        self
+    }
+
     /// Adds a step.
     #[must_use]
     pub fn then(mut self, step: Step) -> Self {

@@ -36,6 +36,7 @@ mod stored_items;
 mod stored_load;
 mod stored_numbers;
 mod stream_failures;
+mod success_statuses;
 mod tenant_rules;
 mod token_counts;
 
