@@ -4,6 +4,8 @@
 //! the sums are known at any moment, whichever of the request's futures is dropped first. Only [`Settlement`](super::settlement::Settlement)
 //! writes them into the ledger, the budgets and the metrics.
 
+mod charges;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

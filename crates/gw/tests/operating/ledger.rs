@@ -5,6 +5,7 @@ pub(crate) mod charges;
 mod charges_by_ending;
 mod clock_jumps;
 mod cost;
+mod cost_lines;
 mod damaged_journal;
 mod hour_writes;
 mod log_size;

@@ -98,6 +98,7 @@ impl Settlement {
         };
         if let Some(line) = &mut self.line {
             line.note_usage(&candidate, &billed.with_usage(usage));
+            line.note_charges(self.upstream_calls.charges(self.found.is_some()));
             line.note_saved(saved);
             // The client of an answer that broke off has got no `gateway` object.
             if self.upstream_calls.uses_prompt_cache()
@@ -123,6 +124,7 @@ impl Settlement {
         let billed = self.upstream_calls.all();
         if let Some(line) = &mut self.line {
             line.note_unanswered(&billed);
+            line.note_charges(self.upstream_calls.charges(false));
         }
         self.log.note(|record| billed.note_cost(record));
     }
@@ -132,6 +134,7 @@ impl Settlement {
         let billed = self.upstream_calls.all();
         if let Some(line) = &mut self.line {
             line.note_cached(stored, is_fallback, &billed);
+            line.note_charges(self.upstream_calls.charges(true));
         }
         self.log.note(|record| {
             record.model = Some(Arc::clone(&stored.model_used));
