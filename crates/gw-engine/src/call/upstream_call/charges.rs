@@ -12,7 +12,7 @@ impl UpstreamCalls {
     /// The lines of the charge. None: the tokens of the row tell the lines, as for most requests. `is_merged` says that the row has other
     /// tokens than those of the calls.
     pub(crate) fn charges(&self, is_merged: bool) -> Option<Box<Charges>> {
-        let Records { attempts, calls } = &mut *self.records.lock();
+        let Records { attempts, calls, .. } = &mut *self.records.lock();
         if let [only] = calls.as_slice()
             && !is_merged
             && only.has_only_tokens(attempts)
