@@ -14,6 +14,7 @@ mod owners_of_costs;
 mod payloads;
 mod priced_work_by_ending;
 mod provider_cost;
+mod published_prices;
 mod realtime_by_ending;
 mod scripted_work;
 mod unit_prices;
