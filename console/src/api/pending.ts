@@ -21,11 +21,12 @@ export type KeyWithLimit = Schemas["Key"];
 export type BindingLimit = NonNullable<KeyWithLimit["binding_limit"]>;
 export type RequestDetail = Schemas["LoggedRequest"];
 
-/** A kind of tokens with its price. Without a price only the tokens are known. */
+/** Units of one kind with their price, for tokens that of a million. Without a price only the count is known. */
 export interface CostLine {
   kind: string;
-  tokens: number;
-  usd_per_million: number | null;
+  count: number;
+  isTokens: boolean;
+  price_usd: number | null;
   cost_usd: number | null;
 }
 

@@ -3,6 +3,7 @@
 //! A [`Catalog`] never changes: a reload builds a new one.
 
 mod build;
+mod charge_lines;
 mod codex_list;
 mod compare;
 mod date;

@@ -7,6 +7,7 @@ pub(crate) mod azure;
 pub mod bedrock;
 mod bounded;
 mod breakpoints;
+mod call_ids;
 pub(crate) mod cohere;
 mod counting;
 mod counts;

@@ -7,6 +7,7 @@
 //! again. Rows and sums are written in one transaction, so they always agree.
 
 mod attribution;
+mod charges;
 mod days;
 mod decision;
 pub(crate) mod groups;
@@ -40,6 +41,7 @@ pub use spending::Spent;
 pub use units::UnitSums;
 
 use gw_wire::attribution::{Attribution, Dimension};
+use gw_wire::charges::Charges;
 use gw_wire::operation::Operation;
 use gw_wire::prompt_cache::PromptCacheUse;
 use gw_wire::usage::Units;
@@ -197,6 +199,9 @@ pub struct Entry {
     /// The use of the provider's prompt cache.
     #[serde(skip)]
     pub prompt_cache: Option<Arc<PromptCacheUse>>,
+    /// The lines of the charge. None: the tokens tell them, or a row of an older version.
+    #[serde(skip)]
+    pub charges: Option<Box<Charges>>,
 }
 
 impl Entry {

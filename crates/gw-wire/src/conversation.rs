@@ -4,6 +4,7 @@
 mod custom;
 mod ids;
 mod message;
+mod open_calls;
 mod read;
 mod tool;
 mod turns;
@@ -13,6 +14,7 @@ use std::borrow::Cow;
 pub use custom::CUSTOM_INPUT;
 pub use ids::{THOUGHT_MARK, alphanumeric_id, converse_id, short_id, split_thought, word_id};
 pub use message::{Content, Message, Part, PastToolCall, Role, Source};
+pub use open_calls::MISSING_RESULT;
 pub use tool::{Tool, ToolChoice};
 pub use turns::{Turn, UserItem};
 
@@ -166,6 +168,11 @@ impl<'a> Conversation<'a> {
     #[must_use]
     pub fn turns(&self) -> Vec<Turn<'_, 'a>> {
         turns::turns(&self.messages)
+    }
+
+    /// Puts the result of each call right behind the call's message, and makes one up where the client left it out.
+    pub fn answer_calls(&mut self) {
+        open_calls::answer(&mut self.messages);
     }
 
     /// Whether the body has this member. A dialect that drops a given member reports it in a warning.

@@ -4,6 +4,7 @@
 
 pub mod attribution;
 pub mod calendar;
+pub mod charges;
 pub mod conversation;
 pub mod dialects;
 pub mod embeddings;

@@ -2,31 +2,50 @@ import { useMemo } from "react";
 import type { CostLine, RequestDetail } from "@/api/pending";
 import { Notice } from "@/components/Notice";
 import { type Column, DataTable } from "@/components/table/DataTable";
-import { cost, count, tokens, usd } from "@/format/numbers";
+import { cost, count, decimal, tokens, usd } from "@/format/numbers";
 
 const KINDS: Record<string, string> = {
   prompt: "Prompt",
   cached: "Prompt from cache",
   cache_write: "Prompt to cache",
   cache_write_1h: "Prompt to cache, an hour",
+  audio_prompt: "Audio of the prompt",
+  image_prompt: "Images of the prompt",
   completion: "Completion",
-  reasoning: "Reasoning",
+  audio_completion: "Audio of the answer",
+  image_completion: "Images of the answer",
+  query: "Request",
+  search_unit: "Search unit",
+  image: "Image",
+  second: "Second",
+  character: "Character",
+  page: "Page",
+  pixel: "Pixel",
+  web_search_per_call: "Web search",
+  web_fetch_per_call: "Web page read",
+  file_search_per_call: "File search",
+  code_interpreter_per_container: "Code container",
+  code_interpreter_per_call: "Code run",
+  web_search_per_answer: "Answer with a web search",
+  search_request_low: "Request with search, small context",
+  search_request_medium: "Request with search, medium context",
+  search_request_high: "Request with search, large context",
 };
 
 const COLUMNS: readonly Column<CostLine>[] = [
   { id: "kind", header: "Kind", value: (line) => KINDS[line.kind] ?? line.kind },
   {
-    id: "tokens",
-    header: "Tokens",
-    value: (line) => line.tokens,
-    cell: (line) => count(line.tokens),
+    id: "count",
+    header: "Count",
+    value: (line) => line.count,
+    cell: (line) => (line.isTokens ? count(line.count) : decimal(line.count)),
     isNumber: true,
   },
   {
     id: "price",
-    header: "Price per million",
-    value: (line) => line.usd_per_million,
-    cell: (line) => (line.usd_per_million === null ? "unknown" : usd(line.usd_per_million)),
+    header: "Price per million, or each",
+    value: (line) => line.price_usd,
+    cell: (line) => (line.price_usd === null ? "unknown" : priceOf(line.price_usd, line.isTokens)),
     isNumber: true,
   },
   {
@@ -38,17 +57,24 @@ const COLUMNS: readonly Column<CostLine>[] = [
   },
 ];
 
-/** The tokens of a request, each kind with its price and its cost. */
+function priceOf(price: number, isTokens: boolean): string {
+  return isTokens ? usd(price) : `${usd(price)} each`;
+}
+
+/** The units of a request, each kind with its price and its cost. */
 export function Costs({ request }: { request: RequestDetail }) {
   const breakdown = request.cost;
-  const lines = useMemo(() => breakdown?.lines ?? tokensOnly(request), [breakdown, request]);
+  const lines = useMemo(
+    () => (breakdown ? linesOf(breakdown) : tokensOnly(request)),
+    [breakdown, request],
+  );
   return (
     <div className="flex flex-col gap-3">
       <DataTable
-        label="Tokens and cost"
+        label="Units and cost"
         columns={COLUMNS}
         rows={lines}
-        rowKey={(line) => line.kind}
+        rowKey={(line) => `${line.kind} ${line.price_usd}`}
         csvName={`cost-${request.request_id}`}
       />
       <p>
@@ -80,12 +106,31 @@ function noBreakdown(request: RequestDetail): string {
   return "No price of this model is known.";
 }
 
+/** The lines that were charged: tokens, then units and calls of hosted tools. */
+function linesOf({ lines, units }: NonNullable<RequestDetail["cost"]>): CostLine[] {
+  const ofTokens = lines.map(({ kind, tokens, usd_per_million, cost_usd }) => ({
+    kind,
+    count: tokens,
+    isTokens: true,
+    price_usd: usd_per_million,
+    cost_usd,
+  }));
+  const ofUnits = (units ?? []).map(({ unit, count, usd_per_unit, cost_usd }) => ({
+    kind: unit,
+    count,
+    isTokens: false,
+    price_usd: usd_per_unit,
+    cost_usd,
+  }));
+  return [...ofTokens, ...ofUnits];
+}
+
 /** The counted tokens, for a request whose prices are not known. */
 function tokensOnly(request: RequestDetail): CostLine[] {
-  const unknown = { usd_per_million: null, cost_usd: request.cache_hit ? 0 : null };
+  const unknown = { isTokens: true, price_usd: null, cost_usd: request.cache_hit ? 0 : null };
   return [
-    { kind: "prompt", tokens: request.prompt_tokens, ...unknown },
-    { kind: "cached", tokens: request.cached_tokens, ...unknown },
-    { kind: "completion", tokens: request.completion_tokens, ...unknown },
+    { kind: "prompt", count: request.prompt_tokens, ...unknown },
+    { kind: "cached", count: request.cached_tokens, ...unknown },
+    { kind: "completion", count: request.completion_tokens, ...unknown },
   ];
 }

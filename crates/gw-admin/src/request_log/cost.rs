@@ -1,14 +1,32 @@
-//! The cost of a request line by line, at today's prices of its model.
+//! The cost of a request line by line.
 
 use gw_engine::Engine;
+use gw_engine::catalog::prices::Prices;
 use gw_store::ledger::Entry;
-use gw_wire::money::{Price, UnitPrice};
-use gw_wire::usage::Unit;
+use gw_wire::charges::{ChargeLine, Charges};
+use gw_wire::money::Money;
+use gw_wire::usage::{Usage, small};
 use serde::Serialize;
 
 use crate::json::{Count, Usd};
 
-/// The cost of a request. The ledger keeps tokens and the whole cost, and no prices: so the lines are computed from today's prices.
+/// The kinds of tokens. All other units are those of the unit lines.
+const TOKENS: [&str; 9] = [
+    "prompt",
+    "cached",
+    "cache_write",
+    "cache_write_1h",
+    "audio_prompt",
+    "image_prompt",
+    "completion",
+    "audio_completion",
+    "image_completion",
+];
+/// A price of tokens is that of a million.
+const MILLION: i128 = 1_000_000;
+
+/// The cost of a request. The ledger keeps the lines of requests with more than text, and of those with several calls. Those of all others
+/// are computed from their tokens at today's prices.
 #[derive(Serialize)]
 pub(super) struct CostObject {
     currency: &'static str,
@@ -23,93 +41,92 @@ pub(super) struct CostObject {
     /// The cost of the other attempts.
     other_attempts_usd: Usd,
     total_usd: Usd,
-    /// Whether the lines add up to the logged cost. Otherwise the prices have changed since, or the request had units that the log
-    /// does not keep, such as audio or calls of hosted tools.
+    /// Whether the lines add up to the logged cost. Otherwise the prices have changed since, or an earlier release has written the row.
     matches_log: bool,
 }
 
 #[derive(Serialize)]
 struct CostLine {
-    kind: &'static str,
+    kind: String,
     tokens: u64,
     usd_per_million: Usd,
     cost_usd: Usd,
+    price_as_of: Option<String>,
 }
 
 /// The cost of units other than tokens.
 #[derive(Serialize)]
 struct UnitLine {
-    unit: &'static str,
+    unit: String,
     count: Count,
     usd_per_unit: Usd,
     cost_usd: Usd,
+    price_as_of: Option<String>,
 }
 
-/// The cost of a request. None: it called no upstream, or a price of its model is unknown now.
+/// The cost of a request. None: it called no upstream, or a price is unknown.
 pub(super) fn cost(engine: &Engine, entry: &Entry) -> Option<CostObject> {
     if entry.attempts.is_empty() || entry.unpriced {
         return None;
     }
-    let prices = engine.prices(&entry.model)?;
-    let prices_in_force = prices.prices.as_ref().filter(|prices| prices.is_usd())?;
-    let rates = prices_in_force.rates(entry.tokens.prompt);
+    let in_force = engine.prices(&entry.model).unwrap_or_default();
+    let charges = match &entry.charges {
+        Some(charges) => (**charges).clone(),
+        None => today(in_force.prices.as_ref()?, in_force.as_of.as_deref(), entry)?,
+    };
+    let total = charges.lines.iter().map(|line| line.cost.femtos()).sum::<i128>();
+    let total = total.saturating_add(charges.other.femtos());
+    let as_of = charges.price_as_of.as_deref().map(str::to_owned);
+    let (tokens, units): (Vec<ChargeLine>, Vec<ChargeLine>) =
+        charges.lines.into_iter().partition(|line| TOKENS.contains(&&*line.unit));
+    let token_line = |ChargeLine { unit, count, price, cost }| CostLine {
+        kind: String::from(unit),
+        tokens: count.floor(),
+        usd_per_million: Usd(price.femtos().saturating_mul(MILLION)),
+        cost_usd: Usd(cost.femtos()),
+        price_as_of: as_of.clone(),
+    };
+    let unit_line = |ChargeLine { unit, count, price, cost }| UnitLine {
+        unit: String::from(unit),
+        count: Count(count),
+        usd_per_unit: Usd(price.femtos()),
+        cost_usd: Usd(cost.femtos()),
+        price_as_of: as_of.clone(),
+    };
+    Some(CostObject {
+        currency: "USD",
+        model: entry.model.clone(),
+        lines: tokens.into_iter().map(token_line).collect(),
+        units: (!units.is_empty()).then(|| units.into_iter().map(unit_line).collect()),
+        price_as_of: as_of,
+        price_source: in_force.source,
+        other_attempts_usd: Usd(charges.other.femtos()),
+        total_usd: Usd(total),
+        matches_log: total == entry.cost,
+    })
+}
+
+/// The charge of the tokens of a row at today's prices. None: a price is unknown now.
+fn today(prices: &Prices, as_of: Option<&str>, entry: &Entry) -> Option<Charges> {
     let tokens = entry.tokens;
-    let cached = tokens.cached.min(tokens.prompt);
-    let written = tokens.cache_write.min(tokens.prompt - cached);
-    let hour = entry.cache_write_1h.min(written);
-    let units = entry
-        .units
-        .get()
-        .and_then(|(unit, count)| Some((unit, count, prices_in_force.unit_price(entry.units)?)));
-    // A call with priced units or a fee needs no price of its tokens.
-    let has_other = units.is_some() || prices_in_force.units.of(Unit::Query).is_some();
-    let input = if has_other { rates.input } else { Some(rates.input?) };
-    let kinds: [(&'static str, u64, Option<Price>); 5] = [
-        ("prompt", tokens.prompt - cached - written, input),
-        ("cached", cached, rates.cached_input.or(input)),
-        ("cache_write", written - hour, rates.cache_write.or(input)),
-        ("cache_write_1h", hour, rates.hour_write()),
-        ("completion", tokens.completion, rates.output),
-    ];
-    let mut lines = Vec::with_capacity(kinds.len());
-    let mut served = prices_in_force.units.of(Unit::Query).map(UnitPrice::whole).unwrap_or_default();
-    for (kind, tokens, price) in kinds {
-        let is_main = ["prompt", "completion"].contains(&kind);
-        let Some(price) = price else { continue };
-        if tokens > 0 || is_main {
-            let cost = price.cost(tokens);
-            served += cost;
-            let per_million = price.cost(1_000_000);
-            lines.push(CostLine {
-                kind,
-                tokens,
-                usd_per_million: Usd(per_million.femtos()),
-                cost_usd: Usd(cost.femtos()),
-            });
-        }
+    let usage = Usage {
+        prompt: tokens.prompt,
+        completion: tokens.completion,
+        cached: Some(tokens.cached),
+        cache_write: Some(tokens.cache_write),
+        cache_write_1h: Some(small(entry.cache_write_1h)),
+        units: entry.units,
+        ..Usage::default()
+    };
+    let (charge, lines) = prices.itemised(&usage);
+    // A request that used nothing costs nothing, though a call with an unknown count would.
+    if !charge.is_complete && usage.total() > 0 {
+        return None;
     }
-    let units = units.map(|(unit, count, price)| {
-        let cost = count.cost(price);
-        served += cost;
-        let usd_per_unit = Usd(price.whole().femtos());
-        let count = Count(count);
-        vec![UnitLine { unit: unit.name(), count, usd_per_unit, cost_usd: Usd(cost.femtos()) }]
-    });
     // The lines are of the attempt that served, or else of the last one.
     let served_at = entry.attempts.iter().rposition(|attempt| attempt.status == "ok");
     let shown = served_at.unwrap_or(entry.attempts.len().saturating_sub(1));
     let others = entry.attempts.iter().enumerate().filter(|(at, _)| *at != shown);
-    let others: i128 = others.filter_map(|(_, attempt)| attempt.cost).sum();
-    let total = served.femtos().saturating_add(others);
-    Some(CostObject {
-        currency: "USD",
-        model: entry.model.clone(),
-        price_as_of: prices.as_of,
-        price_source: prices.source,
-        lines,
-        units,
-        other_attempts_usd: Usd(others),
-        total_usd: Usd(total),
-        matches_log: total == entry.cost,
-    })
+    let other = Money::from_femtos(others.filter_map(|(_, attempt)| attempt.cost).sum());
+    Some(Charges { lines, other, price_as_of: as_of.map(Into::into) })
 }

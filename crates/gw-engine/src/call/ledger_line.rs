@@ -10,6 +10,7 @@ use gw_cache::Stored;
 use gw_routing::score::Tier;
 use gw_store::journal::{Journal, OpenRequest};
 use gw_store::ledger::{Attempt, Entry, ExcludedModel, RankedModel, Tokens};
+use gw_wire::charges::Charges;
 use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
 use gw_wire::prompt_cache::PromptCacheUse;
@@ -126,6 +127,11 @@ impl LedgerLine {
     /// Notes the use of the provider's prompt cache.
     pub(crate) fn note_prompt_cache(&mut self, used: Arc<PromptCacheUse>) {
         self.entry.prompt_cache = Some(used);
+    }
+
+    /// Notes the lines of the charge.
+    pub(crate) fn note_charges(&mut self, charges: Option<Box<Charges>>) {
+        self.entry.charges = charges;
     }
 
     /// The use of the prompt cache, if it is noted, with the provider and the model.

@@ -1,7 +1,6 @@
 //! The progress of a call: its attempts so far, their failures and warnings.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use gw_routing::hedge::Hedge;
@@ -11,9 +10,9 @@ use gw_wire::money::Money;
 
 use crate::call::attempt_context::AttemptContext;
 use crate::call::quoted_prompt;
-use crate::call::settlement::Settlement;
+use crate::call::settlement::{Settlement, attempt_record};
 use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, with_room_for_one};
-use crate::clock::{self, millis};
+use crate::clock;
 use crate::error::Error;
 use crate::plan::candidate::Candidate;
 use crate::retry_policy;
@@ -73,10 +72,17 @@ impl CallProgress {
         outcome: AttemptOutcome,
         status: &'static str,
     ) -> BilledUsage {
+        self.note_failed_parts();
         let now = clock::now();
         let billed = self.settlement.end_attempt(candidate, attempt, outcome, (now, status));
         self.record(candidate, attempt, (now, status), &billed);
         billed
+    }
+
+    /// Records the failed calls of parts that were asked for again.
+    fn note_failed_parts(&mut self) {
+        let failed = self.settlement.note_failed_parts();
+        self.records.extend(failed);
     }
 
     fn record(
@@ -86,13 +92,7 @@ impl CallProgress {
         (now, status): (Instant, &'static str),
         billed: &BilledUsage,
     ) {
-        let record = AttemptRecord {
-            provider: Arc::clone(&candidate.model.provider),
-            model: Arc::clone(&candidate.model.id),
-            status,
-            latency_ms: millis(attempt.until(now)),
-            cost: billed.known_cost(),
-        };
+        let record = attempt_record(candidate, attempt, (now, status), billed);
         let reason = self.reason.take();
         self.settlement.note_attempt(&record, billed.cost, reason, attempt);
         with_room_for_one(&mut self.records);
@@ -127,6 +127,7 @@ impl CallProgress {
             self.end_attempt(candidate, attempt, AttemptOutcome::Failed, code);
             log_failure(context, candidate, &failure, code);
         } else {
+            self.note_failed_parts();
             let billed = self.settlement.discard_attempt(candidate, attempt);
             if billed.usage.total() > 0 {
                 // Another part of a divided request was answered before, and its cost belongs to this candidate.
@@ -140,11 +141,7 @@ impl CallProgress {
 
     /// Keeps the upstream's reason for the attempt that is recorded next: for the ledger and, in most cases, the access log.
     pub(crate) fn keep_reason(&mut self, context: &AttemptContext, failure: &mut Failure) {
-        // The reason is kept longer than an answer, so it must not hold a provider's secrets or the prompt.
-        if let Some(reason) = &mut failure.reason {
-            context.snapshot.providers.values().for_each(|provider| provider.censor_text(reason));
-            quoted_prompt::hide(reason, context.request.prompts());
-        }
+        censor_reason(context, failure);
         self.reason.clone_from(&failure.reason);
         if let Some(reason) = for_the_log(failure) {
             self.settlement.note_upstream_error(reason);
@@ -186,8 +183,16 @@ impl CallProgress {
     }
 }
 
+/// Hides secrets in the upstream's reason. It is kept longer than an answer, so it must not hold a provider's secrets or the prompt.
+pub(crate) fn censor_reason(context: &AttemptContext, failure: &mut Failure) {
+    if let Some(reason) = &mut failure.reason {
+        context.snapshot.providers.values().for_each(|provider| provider.censor_text(reason));
+        quoted_prompt::hide(reason, context.request.prompts());
+    }
+}
+
 /// Updates the target's measurements, circuit breaker and rest after a failure.
-fn judge(context: &AttemptContext, candidate: &Candidate, failure: &Failure, attempt: Attempt) {
+pub(crate) fn judge(context: &AttemptContext, candidate: &Candidate, failure: &Failure, attempt: Attempt) {
     let now = clock::now();
     let model = &candidate.model;
     let asks_for_rest = matches!(failure.kind, FailureKind::RateLimited | FailureKind::Overloaded);
@@ -217,7 +222,12 @@ fn for_the_log(failure: &Failure) -> Option<&str> {
 
 /// Logs one line for the operator: the upstream's reason, and the gateway's own findings (refused, timed out, not
 /// JSON). The short names that upstreams give their errors are for debugging.
-fn log_failure(context: &AttemptContext, candidate: &Candidate, failure: &Failure, code: &'static str) {
+pub(crate) fn log_failure(
+    context: &AttemptContext,
+    candidate: &Candidate,
+    failure: &Failure,
+    code: &'static str,
+) {
     let ours = matches!(
         failure.kind,
         FailureKind::Unreachable

@@ -22,7 +22,7 @@ use crate::auth::Caller;
 use crate::call::ledger_line::LedgerLine;
 use crate::call::rule_holds::RuleHolds;
 use crate::call::tracing::{CallTracing, MAX_MODEL_CHARS};
-use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, UpstreamCalls};
+use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, FailedPart, UpstreamCalls};
 use crate::clock::{self, millis};
 use crate::error::Result;
 use crate::metrics::Metrics;
@@ -271,6 +271,20 @@ impl Settlement {
         billed
     }
 
+    /// Measures and notes the failed calls of parts that were asked for again. Returns their records.
+    pub(crate) fn note_failed_parts(&mut self) -> Vec<AttemptRecord> {
+        let failed = self.upstream_calls.take_failed_parts();
+        let mut records = Vec::with_capacity(failed.len());
+        for FailedPart { candidate, attempt, ended, status, reason } in failed {
+            let ended = (ended, status);
+            let billed = self.end_attempt(&candidate, attempt, AttemptOutcome::Failed, ended);
+            let record = attempt_record(&candidate, attempt, ended, &billed);
+            self.note_attempt(&record, billed.cost, reason, attempt);
+            records.push(record);
+        }
+        records
+    }
+
     /// Ends an attempt whose last request was refused before anything was sent. Returns the use of its earlier parts.
     pub(crate) fn discard_attempt(&mut self, candidate: &Candidate, attempt: Attempt) -> BilledUsage {
         let billed = self.upstream_calls.end_attempt(attempt, AttemptOutcome::Failed, None);
@@ -340,13 +354,7 @@ impl Settlement {
     ) {
         let now = clock::now();
         let billed = self.end_attempt(candidate, attempt, outcome, (now, status));
-        let record = AttemptRecord {
-            provider: Arc::clone(&candidate.model.provider),
-            model: Arc::clone(&candidate.model.id),
-            status,
-            latency_ms: millis(attempt.until(now)),
-            cost: billed.known_cost(),
-        };
+        let record = attempt_record(candidate, attempt, (now, status), &billed);
         self.note_attempt(&record, billed.cost, reason, attempt);
     }
 
@@ -414,5 +422,21 @@ impl Settlement {
     /// Notes the part of the answer that comes out of the cache, and what it would have cost.
     pub(crate) fn note_found(&mut self, usage: Usage, saved: Option<Money>) {
         self.found = Some(Box::new((usage, saved)));
+    }
+}
+
+/// The record of an attempt that ended at this moment.
+pub(crate) fn attempt_record(
+    candidate: &Candidate,
+    attempt: Attempt,
+    (ended, status): (Instant, &'static str),
+    billed: &BilledUsage,
+) -> AttemptRecord {
+    AttemptRecord {
+        provider: Arc::clone(&candidate.model.provider),
+        model: Arc::clone(&candidate.model.id),
+        status,
+        latency_ms: millis(attempt.until(ended)),
+        cost: billed.known_cost(),
     }
 }

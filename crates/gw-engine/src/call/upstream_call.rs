@@ -4,6 +4,9 @@
 //! the sums are known at any moment, whichever of the request's futures is dropped first. Only [`Settlement`](super::settlement::Settlement)
 //! writes them into the ledger, the budgets and the metrics.
 
+mod charges;
+mod parts;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,6 +17,7 @@ use gw_wire::money::Money;
 use gw_wire::usage::Usage;
 use parking_lot::Mutex;
 
+pub(crate) use self::parts::FailedPart;
 pub(crate) use crate::call::billed_usage::BilledUsage;
 pub(crate) use crate::call::cache_account::CacheAccount;
 use crate::catalog::Model;
@@ -121,6 +125,7 @@ struct AttemptState {
 struct Records {
     attempts: Vec<AttemptState>,
     calls: Vec<UpstreamCall>,
+    failed_parts: Vec<FailedPart>,
 }
 
 impl Records {
@@ -130,7 +135,7 @@ impl Records {
 
     /// None: none of the calls is charged.
     fn sum_of_some(&mut self, counts: impl Fn(&[AttemptState], usize) -> bool) -> Option<BilledUsage> {
-        let Self { attempts, calls } = self;
+        let Self { attempts, calls, .. } = self;
         let calls = calls.iter_mut().filter(|call| counts(attempts, call.attempt));
         let mut sum: Option<BilledUsage> = None;
         calls.filter_map(UpstreamCall::billed).for_each(|billed| match &mut sum {
@@ -166,6 +171,8 @@ pub(crate) struct UpstreamCalls {
     has_told: AtomicBool,
     /// A request got breakpoints of a prompt cache or would have got some, or an upstream read or wrote a prompt cache.
     uses_prompt_cache: AtomicBool,
+    /// A part of a divided request was asked for again, and the records may lack its failed call.
+    has_failed_parts: AtomicBool,
 }
 
 impl UpstreamCalls {

@@ -155,6 +155,8 @@ impl<'a> Builder<'a> {
             draft.model.rules =
                 api.map(|api| ModelRules::of(api.rules, &draft.model.upstream_model, &draft.model.id));
             draft.model.reasons_unasked = reasons_unasked(&draft.model);
+            let date = draft.provenance.pricing.and_then(|pricing| pricing.as_of.as_deref());
+            draft.model.priced_as_of = date.map(Arc::from);
             limit(&mut draft.model);
             render(&mut draft.model, draft.provenance);
             models.push(Arc::new(draft.model));
@@ -283,6 +285,7 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         features: None,
         license: None,
         prices: None,
+        priced_as_of: None,
         performance: Performance::default(),
         measured: Arc::default(),
         // Replicas draw different jitter, so that they do not probe at the same time.

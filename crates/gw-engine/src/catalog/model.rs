@@ -96,6 +96,8 @@ pub struct Model {
     pub license: Option<Box<str>>,
     /// The prices; None if no price is known.
     pub prices: Option<Prices>,
+    /// The date of the prices, if the shipped catalogue has them.
+    pub priced_as_of: Option<Arc<str>>,
     /// The configured figures of speed and availability.
     pub performance: Performance,
     /// The measured figures, which replace the configured ones.

@@ -4,6 +4,7 @@ use gw_wire::hosted_tools::{HostedCalls, HostedTool};
 use gw_wire::money::{Money, Price, UnitPrice};
 use gw_wire::usage::{ImageForm, Unit, UnitCount, Units, Usage, small};
 
+use super::charge_lines::{self, ChargeLines};
 pub use super::unit_prices::{ImagePrice, UnitPrices};
 
 /// The prices of a model's units; None = unknown.
@@ -42,11 +43,21 @@ impl Charge {
     /// Adds tokens of one kind. Most kinds are absent, so their price is only looked up if there are some. `least` is the price
     /// of tokens whose own price is unknown.
     #[inline]
-    fn add(&mut self, tokens: u64, price: impl FnOnce() -> Option<Price>, least: Option<Price>) {
+    fn add(
+        &mut self,
+        lines: &mut impl ChargeLines,
+        (kind, tokens): (&'static str, u64),
+        price: impl FnOnce() -> Option<Price>,
+        least: Option<Price>,
+    ) {
         if tokens > 0 {
             let price = price();
             self.is_complete &= price.is_some();
-            self.known += price.or(least).unwrap_or_default().cost(tokens);
+            if let Some(price) = price.or(least) {
+                let cost = price.cost(tokens);
+                self.known += cost;
+                lines.add(|| charge_lines::of_tokens(kind, tokens, price, cost));
+            }
         }
     }
 
@@ -98,7 +109,7 @@ impl Rates {
         self.cache_write_1h.or_else(derived)
     }
 
-    fn charge(&self, usage: &Usage) -> Charge {
+    fn charge(&self, usage: &Usage, lines: &mut impl ChargeLines) -> Charge {
         let prompt = usage.prompt.min(MAX_TOKENS);
         let cached = usage.cached.unwrap_or(0).min(prompt);
         let written = usage.cache_write.unwrap_or(0).min(prompt - cached);
@@ -113,15 +124,15 @@ impl Rates {
         // A call without tokens needs a price of the input, because the tokens are unknown then.
         let mut charge = Charge { known: Money::ZERO, is_complete: input.is_some() || usage.total() > 0 };
         // Tokens of another kind are rarely cheaper than text, so the price of text gives the least cost.
-        charge.add(text_input - image_input, || input, None);
-        charge.add(cached, || self.cached_input.or(input), None);
-        charge.add(written - hour, || self.cache_write.or(input), None);
-        charge.add(hour, || self.hour_write(), None);
-        charge.add(audio_input, || self.audio_input, input);
-        charge.add(image_input, || self.image_input, input);
-        charge.add(completion - audio_output - image_output, || output, None);
-        charge.add(audio_output, || self.audio_output, output);
-        charge.add(image_output, || self.image_output, output);
+        charge.add(lines, ("prompt", text_input - image_input), || input, None);
+        charge.add(lines, ("cached", cached), || self.cached_input.or(input), None);
+        charge.add(lines, ("cache_write", written - hour), || self.cache_write.or(input), None);
+        charge.add(lines, ("cache_write_1h", hour), || self.hour_write(), None);
+        charge.add(lines, ("audio_prompt", audio_input), || self.audio_input, input);
+        charge.add(lines, ("image_prompt", image_input), || self.image_input, input);
+        charge.add(lines, ("completion", completion - audio_output - image_output), || output, None);
+        charge.add(lines, ("audio_completion", audio_output), || self.audio_output, output);
+        charge.add(lines, ("image_completion", image_output), || self.image_output, output);
         charge
     }
 
@@ -146,7 +157,7 @@ impl Rates {
 pub struct ToolPrices([Option<Price>; HostedTool::ALL.len()]);
 
 /// A [`Price`] is that of a million.
-const MILLION: u64 = 1_000_000;
+pub(super) const MILLION: u64 = 1_000_000;
 
 impl ToolPrices {
     /// The prices that `price` returns for each tool.
@@ -195,7 +206,7 @@ impl ToolPrices {
 
     /// The charge for these calls. A call without a price, which only the operator can let pass, makes it incomplete,
     /// unless another count of the same work has a price.
-    fn charge(&self, calls: &HostedCalls) -> Charge {
+    fn charge(&self, calls: &HostedCalls, lines: &mut impl ChargeLines) -> Charge {
         let none = Charge { known: Money::ZERO, is_complete: true };
         let is_counted = |tool: HostedTool| calls.of(tool) > 0;
         let is_charged = |tool: &HostedTool| is_counted(*tool) && self.of(*tool).is_some();
@@ -205,6 +216,9 @@ impl ToolPrices {
         counted.filter(|tool| !is_billed_otherwise(*tool)).fold(none, |sum, tool| {
             let price = self.of(tool);
             let known = price.unwrap_or_default().cost(u64::from(calls.of(tool)) * MILLION);
+            if let Some(price) = price {
+                lines.add(|| charge_lines::of_calls(tool, calls.of(tool), price, known));
+            }
             sum.plus(Charge { known, is_complete: price.is_some() })
         })
     }
@@ -262,16 +276,21 @@ impl Prices {
     /// The charge for a call in USD. Prices in another currency are unknown prices.
     #[must_use]
     pub fn charge(&self, usage: &Usage) -> Charge {
+        self.charge_with(usage, &mut ())
+    }
+
+    /// As [`Prices::charge`], with its lines.
+    pub(super) fn charge_with(&self, usage: &Usage, lines: &mut impl ChargeLines) -> Charge {
         if !self.is_usd() {
             return Charge::default();
         }
         let rates = self.rates(usage.prompt);
-        let mut charge = rates.charge(usage);
+        let mut charge = rates.charge(usage, lines);
         if !usage.units.is_none() || self.units.of(Unit::Query).is_some() || rates.input.is_none() {
-            charge = self.with_units(charge, usage);
+            charge = self.with_units(charge, usage, lines);
         }
         charge.is_complete &= !usage.has_unpriced;
-        if usage.hosted.is_none() { charge } else { charge.plus(self.tools.charge(&usage.hosted)) }
+        if usage.hosted.is_none() { charge } else { charge.plus(self.tools.charge(&usage.hosted, lines)) }
     }
 
     /// The cost that reading so many tokens of a prompt from the cache saves; None = a price is unknown.
@@ -295,7 +314,7 @@ impl Prices {
 
     /// The charge of a call with a fee or with units other than tokens. The work that the units measure is charged once: by the tokens
     /// that the upstream reported, or else by the units. A rerank is charged by its units, its tokens or its fee, whichever have a price.
-    fn with_units(&self, tokens: Charge, usage: &Usage) -> Charge {
+    fn with_units(&self, tokens: Charge, usage: &Usage, lines: &mut impl ChargeLines) -> Charge {
         let rates = self.rates(usage.prompt);
         let fee = self.units.of(Unit::Query);
         let is_fee_only = fee.is_some() && rates.lacks_token_prices();
@@ -307,13 +326,16 @@ impl Prices {
             }
             Some((unit, _)) if tokens.is_complete && rates.measures(unit, usage) => tokens,
             Some((Unit::Search, _)) => {
-                let cost = self.cost_of_units(usage.units);
+                let cost = self.cost_of_units(usage.units, lines);
                 let is_complete = cost.is_some() || rates.input.is_some() || fee.is_some();
                 Charge { known: tokens.known + cost.unwrap_or_default(), is_complete }
             }
-            Some((unit, _)) => match self.cost_of_units(usage.units) {
+            Some((unit, _)) => match self.cost_of_units(usage.units, &mut ()) {
                 Some(cost) => {
-                    Charge { known: rates.charge(&text_beside(unit, usage)).known + cost, is_complete: true }
+                    lines.clear();
+                    let text = rates.charge(&text_beside(unit, usage), lines);
+                    self.cost_of_units(usage.units, lines);
+                    Charge { known: text.known + cost, is_complete: true }
                 }
                 None => {
                     // Sound that is charged by tokens alone, whose upstream reports none: they are estimated.
@@ -324,7 +346,10 @@ impl Prices {
                 }
             },
         };
-        charge.known += fee.map(UnitPrice::whole).unwrap_or_default();
+        if let Some(fee) = fee {
+            charge.known += fee.whole();
+            lines.add(|| charge_lines::of_units(Unit::Query, UnitCount::whole(1), fee, fee.whole()));
+        }
         charge
     }
 
@@ -334,14 +359,19 @@ impl Prices {
     }
 
     /// The cost of units by their price; None if it is unknown.
-    fn cost_of_units(&self, units: Units) -> Option<Money> {
+    fn cost_of_units(&self, units: Units, lines: &mut impl ChargeLines) -> Option<Money> {
         let (unit, count) = units.get()?;
-        if let Some(price) = self.unit_price(units) {
-            return Some(count.cost(price));
-        }
-        let (pixel, size) = (self.units.of(Unit::Pixel)?, units.form().size?);
-        (unit == Unit::Image).then_some(())?;
-        Some(UnitCount::whole(count.floor().saturating_mul(size.pixels()?)).cost(pixel))
+        let (unit, count, price) = match self.unit_price(units) {
+            Some(price) => (unit, count, price),
+            None if unit == Unit::Image => {
+                let (price, size) = (self.units.of(Unit::Pixel)?, units.form().size?);
+                (Unit::Pixel, UnitCount::whole(count.floor().saturating_mul(size.pixels()?)), price)
+            }
+            None => return None,
+        };
+        let cost = count.cost(price);
+        lines.add(|| charge_lines::of_units(unit, count, price, cost));
+        Some(cost)
     }
 
     /// The price of one of these units. An image has that of the row with the most of its size and quality.

@@ -1,10 +1,8 @@
 //! The one loop that calls upstreams: each candidate in order, at most one retry, one deadline over all attempts.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use gw_routing::health::{Permit, Probe};
-use gw_wire::failure::Failure;
-use rand::Rng;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
@@ -17,9 +15,7 @@ use crate::retry_policy::RetryDecision;
 use crate::upstream::dispatch::finish;
 use crate::upstream::hedge;
 use crate::upstream::outcome::Answer;
-
-/// The longest `Retry-After` that the gateway waits before it tries a target again.
-const MAX_PAUSE: Duration = Duration::from_secs(2);
+use crate::upstream::retry_pause::pause;
 
 /// Runs the plan until a candidate answers. A failure finishes the call.
 ///
@@ -108,7 +104,9 @@ async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result
             _ if key_failed && keys_left > 0 && candidate.provider.has_other_key() => keys_left -= 1,
             RetryDecision::Retry if retries_left > 0 => {
                 retries_left -= 1;
-                let Some(pause) = pause(call, candidate, failure) else { return Ok(CandidateOutcome::Next) };
+                let Some(pause) = pause(&call.context, candidate, failure) else {
+                    return Ok(CandidateOutcome::Next);
+                };
                 tokio::time::sleep(pause).await;
             }
             RetryDecision::Retry | RetryDecision::Next => return Ok(CandidateOutcome::Next),
@@ -117,7 +115,7 @@ async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result
 }
 
 /// How many times the target is retried. Another candidate is a better second try than the target that failed, and a
-/// retry of a divided request would pay twice for the parts that succeeded.
+/// retry of a divided request would pay twice for the parts that succeeded: each part has retries of its own.
 fn retries(call: &Call, candidate: &Candidate) -> u32 {
     let alone = call.plan.candidates.len() == 1 && call.context.request.calls(candidate) == 1;
     if alone { call.context.snapshot.routing.retries } else { 0 }
@@ -150,19 +148,4 @@ fn may_pass(call: &Call, index: usize, candidate: &Candidate, now: Instant) -> O
             (is_last || snapshot.state.retry_budget.allow(now)).then_some(None)
         }
     }
-}
-
-/// The pause before a target is retried: its `Retry-After` and a little jitter, so that clients which failed together
-/// do not return together. None = a retry is not worth it.
-fn pause(call: &Call, candidate: &Candidate, failure: &Failure) -> Option<Duration> {
-    let now = clock::now();
-    let breaker = &call.context.snapshot.routing.breaker;
-    if !candidate.model.health.status(breaker, now).is_served() {
-        return None;
-    }
-    let asked = failure.retry_after.unwrap_or_default();
-    let jitter = Duration::from_millis(rand::rng().random_range(20..80));
-    let left = candidate.clocks().total.saturating_sub(clock::since(call.context.client.accepted));
-    let fits = asked <= MAX_PAUSE && asked + jitter < left;
-    (fits && call.context.snapshot.state.retry_budget.allow(now)).then_some(asked + jitter)
 }

@@ -21,6 +21,7 @@ use crate::plan::candidate::Candidate;
 use crate::request::one_shot::{OneShot, OneShotAnswers};
 use crate::upstream::embeddings::EmbeddingsOutput;
 use crate::upstream::outcome::Answer;
+use crate::upstream::part_retries::{PartCall, PartRetries};
 
 /// The most forms in which one call is sent.
 const MAX_FORMS: u8 = 4;
@@ -119,11 +120,19 @@ pub(crate) async fn fetch(
 ) -> Result<Vec<Batch>, Failure> {
     let ranges = batches(request, &candidate.provider);
     if let [only] = ranges.as_slice() {
-        return Ok(vec![one(context, candidate, attempt, request, only.clone()).await?]);
+        let only = (only.clone(), &mut PartCall::begin());
+        return Ok(vec![one(context, candidate, attempt, request, only).await?]);
     }
     stream::iter(ranges)
         .map(|range| async {
-            let batch = one(context, candidate, attempt, request, range).await?;
+            let (range, mut retries) = (range, PartRetries::new(context, candidate));
+            let batch = loop {
+                let mut tried = PartCall::begin();
+                match one(context, candidate, attempt, request, (range.clone(), &mut tried)).await {
+                    Ok(batch) => break batch,
+                    Err(failure) => retries.wait(context, candidate, attempt, tried, failure).await?,
+                }
+            };
             // Another batch may fail, and the client may leave: the usage of this one is known now.
             let meter = || batch.meter(request, &candidate.provider, &context.upstream_calls);
             offload_if(batch.is_heavy(), meter).await;
@@ -168,7 +177,7 @@ async fn one(
     candidate: &Candidate,
     attempt: Attempt,
     request: &dyn OneShot,
-    range: Range<usize>,
+    (range, tried): (Range<usize>, &mut PartCall),
 ) -> Result<Batch, Failure> {
     let clocks = context.clocks(candidate);
     let (parts, size) = (range.len(), batch_size(request, range.clone()));
@@ -181,6 +190,7 @@ async fn one(
         let encode = || request.encode(provider, range.clone(), form, &target);
         let http = context.step(&clocks, encode).await?;
         let call = context.upstream_calls.begin(attempt, candidate, size);
+        tried.call = Some(call);
         match context.send(candidate, call, http, &clocks).await {
             Ok(response) => break (call, response),
             Err(failure) => {

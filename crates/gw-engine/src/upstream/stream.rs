@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use gw_providers::adapter::{Encoded, Reading, StreamDecoder};
-use gw_providers::client::UpstreamResponse;
+use gw_providers::adapter::{Reading, StreamDecoder};
 use gw_providers::settings::Timeouts;
 use gw_routing::metrics::InFlight;
 use gw_wire::dialects::AnswerEncoder;
@@ -28,8 +27,9 @@ use crate::cpu_pool::{is_heavy, offload, offload_if};
 use crate::event_memory::{Full, HalfEvent, SMALL_EVENT};
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
-use crate::request::fan_out::SubRequest;
 use crate::upstream::merge::{ReadStep, StreamUsage, SubStream, UpstreamSource};
+use crate::upstream::opening::{OpenedCall, one, one_of_several};
+use crate::upstream::part_retries::PartCall;
 use crate::upstream::progress_notes::ProgressNotes;
 use crate::upstream::replay::{replay_chat, replay_text};
 
@@ -230,9 +230,9 @@ pub(crate) async fn open(
     let first_token_by = attempt.at + clocks.first_token;
     let mut parts = context.encode(candidate, context.request.parts(candidate), &clocks).await?;
     let opened = if let [part] = parts.as_mut_slice() {
-        vec![one(context, candidate, attempt, part, clocks).await?]
+        vec![one(context, candidate, attempt, (part, &mut PartCall::begin()), clocks).await?]
     } else {
-        try_join_all(parts.iter_mut().map(|part| one(context, candidate, attempt, part, clocks))).await?
+        try_join_all(parts.iter().map(|part| one_of_several(context, candidate, attempt, part))).await?
     };
     drop(parts);
     let opening =
@@ -269,29 +269,6 @@ pub(crate) async fn open(
     }
     stream.first_content = attempt.elapsed();
     Ok(stream)
-}
-
-/// An upstream call that answered with success.
-struct OpenedCall {
-    call: UpstreamCallId,
-    response: UpstreamResponse,
-    reading: Reading,
-    warnings: Vec<Cow<'static, str>>,
-    first: u32,
-}
-
-async fn one(
-    context: &AttemptContext,
-    candidate: &Candidate,
-    attempt: Attempt,
-    (part, encoded): &mut (SubRequest, Encoded),
-    clocks: Timeouts,
-) -> Result<OpenedCall, Failure> {
-    let size = context.request.size_of_sent(candidate, part, encoded);
-    let call = context.upstream_calls.begin(attempt, candidate, size);
-    let (response, reading, warnings) =
-        context.send_encoded(candidate, call, (part, encoded), &clocks).await?;
-    Ok(OpenedCall { call, response, reading, warnings, first: part.first })
 }
 
 /// Begins to read the bodies of the answers, and returns the warnings.

@@ -27,6 +27,7 @@ use crate::document_memory::DocumentPermit;
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 use crate::request::fan_out::SubRequest;
+use crate::upstream::part_retries::{PartCall, PartRetries};
 
 /// The size that memory is set aside for when an answer turns out to be a large one.
 const USUAL_ANSWER_BYTES: usize = 1 << 20;
@@ -106,8 +107,14 @@ pub(crate) async fn fetch(
     if let [part] = parts.as_mut_slice() {
         // Writing a heavy request has taken some of the time.
         let clocks = if context.is_heavy { context.clocks(candidate) } else { clocks };
-        let (given, warnings) =
-            one(context, candidate, attempt, part, (&clocks, Some(USUAL_ANSWER_BYTES))).await?;
+        let (given, warnings) = one(
+            context,
+            candidate,
+            attempt,
+            (part, &mut PartCall::begin()),
+            (&clocks, Some(USUAL_ANSWER_BYTES)),
+        )
+        .await?;
         return Ok((vec![given], warnings));
     }
     // Boxed, because few requests have several parts.
@@ -123,10 +130,16 @@ async fn fetch_parts(
 ) -> Result<(Vec<UnaryResponse>, Warnings), Failure> {
     let given: Vec<(UnaryResponse, Warnings)> = stream::iter(parts)
         .map(|part| async {
-            let mut part = part;
-            // The answers hold their memory until all are there, so they do not wait for each other.
-            let clocks = context.clocks(candidate);
-            let (given, warnings) = one(context, candidate, attempt, &mut part, (&clocks, None)).await?;
+            let (part, mut retries) = (part, PartRetries::new(context, candidate));
+            let (given, warnings) = loop {
+                let (mut part, mut tried) = (part.clone(), PartCall::begin());
+                // The answers hold their memory until all are there, so they do not wait for each other.
+                let clocks = context.clocks(candidate);
+                match one(context, candidate, attempt, (&mut part, &mut tried), (&clocks, None)).await {
+                    Ok(answered) => break answered,
+                    Err(failure) => retries.wait(context, candidate, attempt, tried, failure).await?,
+                }
+            };
             // The usage of this call is known from now on, even if another call fails or the client disconnects.
             offload_if(given.is_heavy(), || given.meter(context, candidate)).await;
             Ok::<_, Failure>((given, warnings))
@@ -143,11 +156,12 @@ async fn one(
     context: &AttemptContext,
     candidate: &Candidate,
     attempt: Attempt,
-    (part, encoded): &mut (SubRequest, Encoded),
+    ((part, encoded), tried): (&mut (SubRequest, Encoded), &mut PartCall),
     (clocks, expected_bytes): (&Timeouts, Option<usize>),
 ) -> Result<(UnaryResponse, Warnings), Failure> {
     let size = context.request.size_of_sent(candidate, part, encoded);
     let call = context.upstream_calls.begin(attempt, candidate, size);
+    tried.call = Some(call);
     let (response, reading, warnings) =
         context.send_encoded(candidate, call, (part, encoded), clocks).await?;
     let (body, permit) = context.collect(response.body, clocks, expected_bytes).await?;

@@ -76,6 +76,7 @@ impl Dialect for Cohere {
             ..native::POLICY.traits
         },
         takes_tool_name,
+        demands_results: true,
         ..native::POLICY
     };
 

@@ -71,6 +71,7 @@ impl Dialect for Mistral {
             ..native::POLICY.traits
         },
         keeps: &["prediction"],
+        demands_results: true,
         ..native::POLICY
     };
 

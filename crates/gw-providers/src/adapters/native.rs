@@ -51,6 +51,8 @@ pub(super) struct Policy {
     pub(super) takes_tool_name: fn(&str) -> bool,
     /// Whether the request can name the allowed tools beside the offered ones, with this tool choice.
     pub(super) names_allowed_tools: fn(&ToolChoice<'_>) -> bool,
+    /// The provider takes messages in the client's order, and refuses a call without a result behind it.
+    pub(super) demands_results: bool,
     /// The provider counts the tokens of a body that the client wrote. Otherwise it counts those of a translated chat.
     pub(super) counts_native: bool,
 }
@@ -69,6 +71,7 @@ pub(super) const POLICY: Policy = Policy {
     reasoning_format: "",
     takes_tool_name: tool_names::is_word,
     names_allowed_tools: |_| false,
+    demands_results: false,
     counts_native: true,
 };
 
@@ -160,6 +163,9 @@ impl<D: Dialect> Adapter for Native<D> {
         let opened = replay::opened_entries(&conversation, &replay_target, D::POLICY.reasoning_format);
         let lost = replay::keep_own(&mut conversation, &opened, &replay_target);
         let names = tool_names::rename_refused(&mut conversation, D::POLICY.takes_tool_name);
+        if D::POLICY.demands_results {
+            conversation.answer_calls();
+        }
         let names_allowed = (D::POLICY.names_allowed_tools)(&conversation.tool_choice);
         let only_allowed = !names_allowed && keep_allowed(&mut conversation);
         let mut encoded = self.0.encode(&conversation, target)?;

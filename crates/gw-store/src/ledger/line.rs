@@ -17,6 +17,7 @@ use gw_wire::json::is_plain;
 use gw_wire::usage::Units;
 
 use super::attribution::names_json;
+use super::charges;
 use super::line_text::LineText;
 use super::prompt_caches;
 use super::rare_sums::RareSums;
@@ -314,7 +315,8 @@ fn ending(out: &mut LineText, entry: &Entry) {
     let Tokens { cached, cache_write, reasoning, .. } = entry.tokens;
     let flags = flags(entry);
     let attribution = entry.attribution.as_deref();
-    let has_prompt_cache = entry.prompt_cache.is_some() || entry.provider_cost.is_some();
+    let has_provider_cost = entry.provider_cost.is_some() || entry.charges.is_some();
+    let has_prompt_cache = entry.prompt_cache.is_some() || has_provider_cost;
     let has_attribution = attribution.is_some() || has_prompt_cache;
     let has_units = has_attribution || !entry.units.is_none();
     let has_decision = entry.decision.is_some() || has_units;
@@ -362,8 +364,13 @@ fn ending(out: &mut LineText, entry: &Entry) {
         None if has_prompt_cache => out.next_text_or_null(None),
         None => {}
     }
-    if let Some(stated) = entry.provider_cost {
-        out.next_amount(stated);
+    match entry.provider_cost {
+        Some(stated) => out.next_amount(stated),
+        None if has_provider_cost => out.next_text_or_null(None),
+        None => {}
+    }
+    if let Some(charges) = &entry.charges {
+        charges::write(out, charges);
     }
 }
 

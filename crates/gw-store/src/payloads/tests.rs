@@ -80,6 +80,7 @@ async fn keys_of_an_older_store_log_no_payloads_until_they_are_told_to() {
         ];
         if place.is_postgres() {
             changes.extend([
+                "DROP INDEX ledger_failures_by_key",
                 "ALTER TABLE keys DROP COLUMN burst, DROP COLUMN on_budget, DROP COLUMN unpriced",
                 "ALTER TABLE teams DROP COLUMN burst, DROP COLUMN on_budget, DROP COLUMN unpriced",
                 "ALTER TABLE usage_hours DROP COLUMN unpriced",

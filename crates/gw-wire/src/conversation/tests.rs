@@ -176,3 +176,27 @@ proptest! {
         prop_assert_eq!(&nine, &alphanumeric_id(&id));
     }
 }
+
+#[test]
+fn a_result_stands_behind_each_call_and_messages_in_order_stay() {
+    let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": id, "arguments": "{}"}});
+    let result = |id: &str| json!({"role": "tool", "tool_call_id": id, "content": id});
+    let story = |messages: serde_json::Value| {
+        let request = request(json!({ "messages": messages }));
+        let mut conversation = Conversation::of_chat(&request, 1);
+        conversation.answer_calls();
+        let line = |message: &super::Message<'_>| match message.tool_calls.len() {
+            0 => format!("{}={}", message.tool_call_id, message.text()),
+            calls => format!("calls {calls}"),
+        };
+        conversation.messages.iter().map(line).collect::<Vec<_>>()
+    };
+    let user = json!({"role": "user", "content": "go"});
+    let calling = |ids: &[&str]| json!({"role": "assistant", "tool_calls": ids.iter().map(|id| call(id)).collect::<Vec<_>>()});
+    let kept = story(json!([calling(&["a", "b"]), result("b"), result("x"), result("a"), user]));
+    assert_eq!(kept, ["calls 2", "b=b", "x=x", "a=a", "=go"]);
+    // Two messages of the assistant, doubled ids, and a result behind the user's message.
+    let mended = story(json!([calling(&["a", "a"]), calling(&["b"]), result("a"), user, result("b")]));
+    assert_eq!(mended, ["calls 2", "a=a", "a=(no result)", "calls 1", "b=b", "=go"]);
+    assert_eq!(story(json!([user, calling(&["a"])])), ["=go", "calls 1", "a=(no result)"]);
+}

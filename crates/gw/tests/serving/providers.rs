@@ -5,6 +5,7 @@ mod claude_on_vertex;
 mod model_rules;
 mod prefix_cache;
 mod prompt_caches;
+mod tool_history;
 
 use gw_testkit::{Answer, Gateway};
 use serde_json::{Value, json};

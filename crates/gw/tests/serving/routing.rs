@@ -1,6 +1,7 @@
 //! The choice of the upstream: names, fallbacks, retries, and their report in the member `gateway`.
 
 mod diagnostics;
+mod divided_retries;
 pub(crate) mod failover;
 mod hedging;
 mod preset_names;

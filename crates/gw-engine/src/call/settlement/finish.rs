@@ -5,10 +5,9 @@ use std::time::{Duration, Instant};
 
 use gw_cache::Stored;
 use gw_limits::AdmissionPermit;
-use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
 
-use super::Settlement;
+use super::{Settlement, attempt_record};
 use crate::call::upstream_call::{AttemptOutcome, CacheAccount};
 use crate::clock::{self, millis};
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind};
@@ -64,6 +63,7 @@ impl Settlement {
     /// Ends the attempts that were under way when the request was dropped. The attempt that began first counts as the one that answered.
     fn end_pending(&mut self, status: &'static str) {
         let status = self.log.status().unwrap_or(status);
+        self.note_failed_parts();
         let pending = self.upstream_calls.pending();
         let last = pending.len().saturating_sub(1);
         for (place, (attempt, candidate)) in pending.into_iter().enumerate() {
@@ -73,13 +73,7 @@ impl Settlement {
             let billed = self.upstream_calls.end_attempt(attempt, outcome, end);
             self.measure_attempt(&candidate, took, &billed.usage, Some(status));
             self.meter(&candidate, &billed);
-            let record = AttemptRecord {
-                provider: Arc::clone(&candidate.model.provider),
-                model: Arc::clone(&candidate.model.id),
-                status,
-                latency_ms: millis(took),
-                cost: billed.known_cost(),
-            };
+            let record = attempt_record(&candidate, attempt, (now, status), &billed);
             self.note_attempt(&record, billed.cost, None, attempt);
         }
     }
@@ -98,6 +92,7 @@ impl Settlement {
         };
         if let Some(line) = &mut self.line {
             line.note_usage(&candidate, &billed.with_usage(usage));
+            line.note_charges(self.upstream_calls.charges(self.found.is_some()));
             line.note_saved(saved);
             // The client of an answer that broke off has got no `gateway` object.
             if self.upstream_calls.uses_prompt_cache()
@@ -123,6 +118,7 @@ impl Settlement {
         let billed = self.upstream_calls.all();
         if let Some(line) = &mut self.line {
             line.note_unanswered(&billed);
+            line.note_charges(self.upstream_calls.charges(false));
         }
         self.log.note(|record| billed.note_cost(record));
     }
@@ -132,6 +128,7 @@ impl Settlement {
         let billed = self.upstream_calls.all();
         if let Some(line) = &mut self.line {
             line.note_cached(stored, is_fallback, &billed);
+            line.note_charges(self.upstream_calls.charges(true));
         }
         self.log.note(|record| {
             record.model = Some(Arc::clone(&stored.model_used));

@@ -71,7 +71,7 @@ fn unstated_cache_prices_are_the_input_price() {
 fn writes_for_an_hour_cost_twice_the_input_or_their_own_price() {
     let write = |hour| Usage { cache_write_1h: Some(hour), ..usage(1000, 0, 500, 0) };
     let rates = |cache_write_1h| Rates { cache_write: price("2.5"), cache_write_1h, ..sample().gateway };
-    let cost = |rates: Rates, hour| rates.charge(&write(hour)).known.to_string();
+    let cost = |rates: Rates, hour| rates.charge(&write(hour), &mut ()).known.to_string();
     // 500 × 2 + 500 × 2.5, then 500 × 2 + 100 × 2.5 + 400 × 4, and with an own price 400 × 3.
     assert_eq!(cost(rates(None), 0), "0.00225");
     assert_eq!(cost(rates(None), 400), "0.00285");
@@ -140,7 +140,7 @@ fn searches_are_charged_in_the_way_that_has_a_price() {
         (tools(&[(HostedTool::SearchLow, "0.005")]), sized, "0", false),
         (tools(&[(HostedTool::CodeRun, "0.005")]), grounded, "0", false),
     ] {
-        let charge = prices.charge(&calls);
+        let charge = prices.charge(&calls, &mut ());
         assert_eq!(
             (charge.known.to_string().as_str(), charge.is_complete),
             (known, is_complete),
@@ -289,6 +289,6 @@ proptest! {
             image_completion: Some(small(completion)),
             ..usage(prompt, cached, written, completion)
         };
-        prop_assert!(rates.charge(&usage).known >= Money::ZERO);
+        prop_assert!(rates.charge(&usage, &mut ()).known >= Money::ZERO);
     }
 }

@@ -71,6 +71,26 @@ fn a_part_that_fails_fails_its_attempt_and_the_parts_that_were_served_are_billed
     });
 }
 
+#[test]
+fn a_part_that_fails_is_asked_for_again_and_the_others_are_kept() {
+    // Another key is tried at once, and a target that failed after a pause.
+    for (status, keys, code) in [(500, 1, "upstream_error"), (429, 2, "upstream_rate_limited")] {
+        paused(async {
+            let parts =
+                vec![part("First.", 300), refused(status).after(50), part("Third.", 300), part("Second.", 0)];
+            let mut setup = Setup { keys, ..Setup::new(vec![("groq", parts), ("b", Vec::new())]) };
+            setup.routing.retries = 1;
+            let world = setup.build();
+            let ended = world.ask(&three_choices(&world, false)).await;
+            let texts: Vec<_> = (0..3).map(|choice| ended.text_of(choice)).collect();
+            assert_eq!(texts, ["First.", "Second.", "Third."]);
+            assert_eq!(ended.attempts(), [format!("groq {code}"), "groq ok".to_owned()]);
+            assert_eq!(world.called(), ["groq"; 4]);
+            world.check_money(1).await;
+        });
+    }
+}
+
 fn five_inputs() -> Value {
     json!({"model": "a/m", "input": ["one", "two", "three", "four", "five"]})
 }

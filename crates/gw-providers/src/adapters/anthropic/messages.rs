@@ -7,8 +7,8 @@ use gw_wire::failure::Failure;
 
 use super::content::AnthropicBlockParam;
 use super::details;
+use crate::adapters::call_ids::CallIds;
 use crate::adapters::replay::order::{ReplayedBlock, arrange};
-use crate::adapters::unique_names::UniqueNames;
 
 /// The user's text before a conversation that begins with the assistant. The API requires the user first.
 const OPENING_TEXT: &str = "(The assistant begins the conversation.)";
@@ -33,11 +33,7 @@ pub(super) fn messages<'c>(
     turns: &'c [Turn<'c, 'c>],
     is_replayed: bool,
 ) -> Result<Vec<AnthropicMessageParam<'c>>, Failure> {
-    let mut builder = MessagesBuilder {
-        messages: Vec::new(),
-        ids: UniqueNames::default(),
-        open_calls: Vec::new().into_iter(),
-    };
+    let mut builder = MessagesBuilder { messages: Vec::new(), ids: CallIds::new(word_id) };
     for turn in turns {
         match turn {
             Turn::User(items) => builder.user(items)?,
@@ -73,9 +69,7 @@ pub(super) fn append_user_turn(messages: &mut Vec<AnthropicMessageParam<'_>>) ->
 struct MessagesBuilder<'c> {
     messages: Vec<AnthropicMessageParam<'c>>,
     /// The ids of all calls. The API refuses duplicates.
-    ids: UniqueNames,
-    /// The ids of the calls that the next user turn answers, in their order.
-    open_calls: std::vec::IntoIter<String>,
+    ids: CallIds,
 }
 
 impl<'c> MessagesBuilder<'c> {
@@ -93,8 +87,7 @@ impl<'c> MessagesBuilder<'c> {
         for item in items {
             match item {
                 UserItem::Result { id, message, .. } => {
-                    let id = self.open_calls.next().unwrap_or_else(|| word_id(id).into_owned());
-                    blocks.push(result(id, *message));
+                    blocks.push(result(self.ids.of_result(id), *message));
                 }
                 UserItem::Part(part) => blocks.extend(AnthropicBlockParam::of_part(part)?),
             }
@@ -118,7 +111,7 @@ impl<'c> MessagesBuilder<'c> {
                 others.extend(AnthropicBlockParam::of_part(part)?);
             }
             for call in &message.tool_calls {
-                let id = self.unique(&call.id);
+                let id = self.ids.of_call(&call.id);
                 ids.push(id.clone());
                 let block =
                     AnthropicBlockParam::Call { id, name: &call.name, input: call.arguments_object() };
@@ -130,7 +123,7 @@ impl<'c> MessagesBuilder<'c> {
             weave(&mut blocks, thoughts, others);
         }
         blocks.extend(calls);
-        self.open_calls = ids.into_iter();
+        self.ids.end_turn(ids);
         self.push(true, blocks);
         Ok(())
     }
@@ -152,7 +145,7 @@ impl<'c> MessagesBuilder<'c> {
                     blocks.extend(details::read_thought(entry).map(AnthropicBlockParam::Thought));
                 }
                 ReplayedBlock::Call(call) => {
-                    let id = self.unique(&call.id);
+                    let id = self.ids.of_call(&call.id);
                     ids.push(id.clone());
                     blocks.push(AnthropicBlockParam::Call {
                         id,
@@ -174,15 +167,8 @@ impl<'c> MessagesBuilder<'c> {
         if let Some(marker) = last {
             *marker = marked;
         }
-        self.open_calls = ids.into_iter();
+        self.ids.end_turn(ids);
         self.push(true, blocks);
-    }
-
-    /// Returns a call's id in the API's format. Some models number their calls anew in each answer, so duplicates get a
-    /// suffix.
-    fn unique(&mut self, id: &str) -> String {
-        let word = word_id(id);
-        self.ids.take(&word, |count| word_id(&format!("{word}.{count}")).into_owned())
     }
 }
 

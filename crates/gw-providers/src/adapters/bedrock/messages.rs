@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use gw_wire::conversation::{
-    Content, Message, Part, PastToolCall, Source, Turn, UserItem, converse_id, word_id,
+    Content, MISSING_RESULT, Message, Part, PastToolCall, Source, Turn, UserItem, converse_id, word_id,
 };
 use gw_wire::failure::Failure;
 use gw_wire::json::View;
@@ -17,6 +17,7 @@ use super::wire::{
     BedrockMessage, BedrockRole, BedrockToolResult, BedrockToolUse,
 };
 use crate::adapters::anthropic::messages::CONTINUE_TEXT;
+use crate::adapters::call_ids::CallIds;
 use crate::adapters::native::unsupported;
 use crate::adapters::replay::order::{ReplayedBlock, arrange};
 use crate::adapters::unique_names::UniqueNames;
@@ -26,8 +27,6 @@ use crate::model_rules::ModelRules;
 const PLACEHOLDER_TEXT: &str = ".";
 /// The text for an empty tool result.
 const EMPTY_RESULT_TEXT: &str = "(no output)";
-/// The text for a tool result that the client left out.
-const MISSING_RESULT_TEXT: &str = "(no result)";
 
 /// The most characters in a document's name.
 const MAX_DOCUMENT_NAME_CHARS: usize = 200;
@@ -40,7 +39,9 @@ pub(super) fn messages<'t>(
     must_end_with_user: bool,
 ) -> Result<(Vec<BedrockMessage<'t>>, bool), Failure> {
     let mut is_added = false;
-    let mut writer = BedrockMessageWriter { rules, names: UniqueNames::default() };
+    // Claude refuses `.` and `:`, which Converse takes and other models write (`functions.look:0`).
+    let ids = CallIds::new(if rules.vendor() == "claude" { word_id } else { converse_id });
+    let mut writer = BedrockMessageWriter { rules, names: UniqueNames::default(), ids };
     let mut messages: Vec<BedrockMessage<'t>> = Vec::with_capacity(turns.len() + 1);
     for turn in turns {
         let (role, content) = match turn {
@@ -126,6 +127,8 @@ struct BedrockMessageWriter {
     rules: ModelRules,
     /// The names of documents. Converse refuses two documents of one name.
     names: UniqueNames,
+    /// The ids of all calls. Converse refuses two calls of one id.
+    ids: CallIds,
 }
 
 impl BedrockMessageWriter {
@@ -148,7 +151,7 @@ impl BedrockMessageWriter {
     }
 
     fn assistant<'t>(&mut self, messages: &'t [&Message<'_>]) -> Result<Vec<BedrockBlock<'t>>, Failure> {
-        let mut content = Vec::new();
+        let (mut content, mut ids) = (Vec::new(), Vec::new());
         if let [message] = messages
             && let Some(pieces) = arrange(message)
         {
@@ -164,10 +167,13 @@ impl BedrockMessageWriter {
             for part in &message.parts {
                 self.part(part, &mut content)?;
             }
-            content.extend(
-                message.tool_calls.iter().map(|call| BedrockBlock::ToolUse(tool_use(call, self.rules))),
-            );
+            for call in &message.tool_calls {
+                let id = self.ids.of_call(&call.id);
+                ids.push(id.clone());
+                content.push(BedrockBlock::ToolUse(tool_use(call, id)));
+            }
         }
+        self.ids.end_turn(ids);
         // Converse refuses a turn that holds only reasoning.
         let only_reasoning = content.iter().all(|block| matches!(block, BedrockBlock::ReasoningContent(_)));
         Ok(if only_reasoning { Vec::new() } else { content })
@@ -175,13 +181,14 @@ impl BedrockMessageWriter {
 
     /// Writes an assistant message in its recorded order, without blank text and without reasoning at its end.
     fn assistant_in_order<'t>(
-        &self,
+        &mut self,
         message: &Message<'_>,
         pieces: Vec<ReplayedBlock<'t, 't>>,
         content: &mut Vec<BedrockBlock<'t>>,
     ) {
         let marker = message.parts.iter().find_map(|part| part.cache_control);
         let last = pieces.iter().rposition(|piece| matches!(piece, ReplayedBlock::Text(_)));
+        let mut ids = Vec::new();
         for (at, piece) in pieces.into_iter().enumerate() {
             match piece {
                 ReplayedBlock::Text(text) if !text.trim().is_empty() => {
@@ -191,16 +198,26 @@ impl BedrockMessageWriter {
                 ReplayedBlock::Detail(entry) | ReplayedBlock::Signature(entry) if self.rules.signs => {
                     content.extend(reasoning::read_signed(entry).map(BedrockBlock::ReasoningContent));
                 }
-                ReplayedBlock::Call(call) => content.push(BedrockBlock::ToolUse(tool_use(call, self.rules))),
+                ReplayedBlock::Call(call) => {
+                    let id = self.ids.of_call(&call.id);
+                    ids.push(id.clone());
+                    content.push(BedrockBlock::ToolUse(tool_use(call, id)));
+                }
                 _ => {}
             }
         }
+        self.ids.end_turn(ids);
         while matches!(content.last(), Some(BedrockBlock::ReasoningContent(_))) {
             content.pop();
         }
     }
 
-    fn result<'t>(&self, id: &'t str, message: Option<&'t Message<'_>>, content: &mut Vec<BedrockBlock<'t>>) {
+    fn result<'t>(
+        &mut self,
+        id: &str,
+        message: Option<&'t Message<'_>>,
+        content: &mut Vec<BedrockBlock<'t>>,
+    ) {
         let mut result = Vec::new();
         let mut marker = None;
         for part in message.iter().flat_map(|message| &message.parts) {
@@ -212,13 +229,13 @@ impl BedrockMessageWriter {
             }
         }
         if result.is_empty() {
-            let words = if message.is_some() { EMPTY_RESULT_TEXT } else { MISSING_RESULT_TEXT };
+            let words = if message.is_some() { EMPTY_RESULT_TEXT } else { MISSING_RESULT };
             result.push(BedrockBlock::Text(Cow::Borrowed(words)));
         }
         // Only Claude and Nova take a status.
         let failed = message.is_none() && self.rules.result_status;
         content.push(BedrockBlock::ToolResult(BedrockToolResult {
-            tool_use_id: call_id(id, self.rules),
+            tool_use_id: self.ids.of_result(id),
             content: result,
             status: failed.then_some("error"),
         }));
@@ -327,17 +344,12 @@ fn document_format(kind: &str) -> Option<&'static str> {
     })
 }
 
-/// Returns a call's id. Claude refuses `.` and `:`, which Converse takes and other models write (`functions.look:0`).
-fn call_id(id: &str, rules: ModelRules) -> Cow<'_, str> {
-    if rules.vendor() == "claude" { word_id(id) } else { converse_id(id) }
-}
-
-fn tool_use<'t>(call: &'t PastToolCall<'_>, rules: ModelRules) -> BedrockToolUse<'t> {
+fn tool_use<'t>(call: &'t PastToolCall<'_>, id: String) -> BedrockToolUse<'t> {
     let input = match call.arguments_object() {
         Cow::Borrowed(object) => raw_json(object),
         Cow::Owned(object) => {
             RawValue::from_string(object).map_or_else(|_| raw_json("{}"), BedrockJson::Made)
         }
     };
-    BedrockToolUse { tool_use_id: call_id(&call.id, rules), name: &call.name, input }
+    BedrockToolUse { tool_use_id: id, name: &call.name, input }
 }

@@ -56,7 +56,7 @@ pub(super) struct BedrockBytes<'c> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct BedrockToolUse<'c> {
-    pub(super) tool_use_id: Cow<'c, str>,
+    pub(super) tool_use_id: String,
     pub(super) name: &'c str,
     pub(super) input: BedrockJson<'c>,
 }
@@ -64,7 +64,7 @@ pub(super) struct BedrockToolUse<'c> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct BedrockToolResult<'c> {
-    pub(super) tool_use_id: Cow<'c, str>,
+    pub(super) tool_use_id: String,
     pub(super) content: Vec<BedrockBlock<'c>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) status: Option<&'static str>,

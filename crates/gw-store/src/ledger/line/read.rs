@@ -11,6 +11,7 @@ use serde::de::{IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::{CACHE_HIT, ESTIMATED, FALLBACK, STREAM, UNKNOWN_SAVED, UNPRICED};
+use crate::ledger::charges::EncodedCharges;
 use crate::ledger::prompt_caches::EncodedPromptCache;
 use crate::ledger::{Attempt, Decision, Entry, Tokens};
 
@@ -91,6 +92,8 @@ struct EncodedFields {
     prompt_cache: Option<Leading<EncodedPromptCache>>,
     #[serde(default)]
     provider_cost: Option<i128>,
+    #[serde(default)]
+    charges: Option<Leading<EncodedCharges>>,
 }
 
 #[derive(Deserialize)]
@@ -229,6 +232,7 @@ fn entry(said: EncodedFields) -> Entry {
         attribution: said.attribution.map(|Leading(names)| Arc::new(names.into())),
         prompt_cache: said.prompt_cache.map(|Leading(used)| Arc::new(used.into())),
         provider_cost: said.provider_cost,
+        charges: said.charges.map(|Leading(charges)| Box::new(charges.into())),
     }
 }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use gw_wire::attribution::Attribution;
-use gw_wire::usage::{Unit, Units};
+use gw_wire::charges::{ChargeLine, Charges};
+use gw_wire::money::Money;
+use gw_wire::usage::{Unit, UnitCount, Units};
 use proptest::prelude::*;
 
 use super::super::{Attempt, Decision, Entry, Sums, Tokens};
@@ -40,6 +42,22 @@ prop_compose! {
     }
 }
 
+/// A charge with this many lines, at most three.
+fn charges(latency_ms: u64, amount: i128) -> Box<Charges> {
+    let line = |number: u64| ChargeLine {
+        unit: format!("\"{number}").into(),
+        count: UnitCount::from_millionths(latency_ms + number),
+        price: Money::from_femtos(amount),
+        cost: Money::from_femtos(-amount),
+    };
+    let price_as_of = (latency_ms % 2 == 0).then(|| "2026-11-20".into());
+    Box::new(Charges {
+        lines: (0..latency_ms % 4).map(line).collect(),
+        other: Money::from_femtos(amount),
+        price_as_of,
+    })
+}
+
 prop_compose! {
     fn entries()(
         texts in prop::array::uniform9(text()),
@@ -74,7 +92,7 @@ prop_compose! {
             request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, strategy,
             stream, cache_hit, fallback, tokens, cache_write_1h, estimated, cost, unpriced, saved, unknown_saved: cache_hit && unpriced, ttft_ms, latency_ms, attempts, user, client,
             session, decision, units: Units::new(Unit::Search, search_units), attribution, prompt_cache: None,
-            provider_cost: (latency_ms % 3 == 0).then_some(saved),
+            provider_cost: (latency_ms % 3 == 0).then_some(saved), charges: (latency_ms % 5 == 0).then(|| charges(latency_ms, saved)),
         }
     }
 }
@@ -95,7 +113,7 @@ proptest! {
 
     #[test]
     fn values_that_a_later_version_adds_at_the_end_are_skipped(entry in entries()) {
-        let line = Line::new(Entry { session: Some("s".to_owned()), cache_write_1h: 1, decision: Some(Box::default()), units: Units::new(Unit::Search, 1), attribution: Some(Arc::default()), prompt_cache: Some(Arc::default()), provider_cost: Some(7), request_id: "req_1".to_owned(), ..entry });
+        let line = Line::new(Entry { session: Some("s".to_owned()), cache_write_1h: 1, decision: Some(Box::default()), units: Units::new(Unit::Search, 1), attribution: Some(Arc::default()), prompt_cache: Some(Arc::default()), provider_cost: Some(7), charges: Some(Box::default()), request_id: "req_1".to_owned(), ..entry });
         let later = format!("{},\"later\",[7],null]", line.json().strip_suffix(']').expect("an array"));
         prop_assert_eq!(read(&later).unwrap(), read(line.json()).unwrap());
         prop_assert_eq!(super::read_prefix(later.as_bytes()).map(|(_, length)| length), Ok(later.len()));

@@ -217,18 +217,20 @@ async fn a_purge_takes_the_blocks_of_its_hours_and_days_and_the_numbers_of_their
 
 /// Takes away what the newest version added, as an older version left the database.
 async fn make_old(store: &Store, is_postgres: bool) {
-    for drop in [
+    let tables = [
         "DROP TABLE usage_name_ids",
         "DROP TABLE usage_name_blocks",
         "DROP TABLE usage_name_block_sums",
         "DROP TABLE usage_name_late",
         "DROP TABLE usage_name_progress",
-        if is_postgres {
-            "DELETE FROM gateway_schema WHERE version = 24"
-        } else {
-            "DELETE FROM _sqlx_migrations WHERE version = 32"
-        },
-    ] {
+    ];
+    // PostgreSQL's schema has a newest version, so the changes after the tables go, too.
+    let versions: &[&str] = if is_postgres {
+        &["DROP INDEX ledger_failures_by_key", "DELETE FROM gateway_schema WHERE version >= 24"]
+    } else {
+        &["DELETE FROM _sqlx_migrations WHERE version = 32"]
+    };
+    for drop in tables.iter().chain(versions) {
         store.run(Sql::new(drop)).await.unwrap();
     }
 }

@@ -77,6 +77,8 @@ async fn a_fee_is_a_whole_price_and_a_gateway_price_is_charged() {
     assert_eq!(ranked.header("x-gateway-cost-usd"), Some("0.0062"));
     let row = logged(&admin, ranked.header("x-request-id").expect("an id")).await;
     assert_eq!(row["units"], json!({"search_unit": 2}), "{row}");
-    let per_unit = json!([{"unit": "search_unit", "count": 2, "usd_per_unit": 0.0031, "cost_usd": 0.0062}]);
+    let per_unit = json!([
+        {"unit": "search_unit", "count": 2, "usd_per_unit": 0.0031, "cost_usd": 0.0062, "price_as_of": null}
+    ]);
     assert_eq!(row["cost"]["units"], per_unit, "{row}");
 }

@@ -1,0 +1,77 @@
+//! Calls of a divided request that failed, and whose part was asked for again.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use super::{Attempt, AttemptOutcome, AttemptState, Records, UpstreamCallId, UpstreamCalls};
+use crate::plan::candidate::Candidate;
+
+/// A failed call of a part. It is an attempt of its own, because its part was asked for again.
+#[derive(Debug)]
+pub(crate) struct FailedPart {
+    pub(crate) candidate: Candidate,
+    pub(crate) attempt: Attempt,
+    pub(crate) ended: Instant,
+    /// The code of its error.
+    pub(crate) status: &'static str,
+    /// The upstream's reason.
+    pub(crate) reason: Option<String>,
+}
+
+impl UpstreamCalls {
+    /// Ends a failed call as an attempt of its own, which began at this moment, so that its part can be asked for again. False: the request
+    /// has made so many attempts already.
+    pub(crate) fn fail_part(
+        &self,
+        UpstreamCallId(call): UpstreamCallId,
+        (began, ended): (Instant, Instant),
+        (status, reason): (&'static str, Option<String>),
+        most: usize,
+    ) -> bool {
+        let mut records = self.records.lock();
+        let Records { attempts, calls, failed_parts } = &mut *records;
+        if attempts.iter().filter(|attempt| attempt.is_counted()).count() >= most {
+            return false;
+        }
+        let Some(call) = calls.get_mut(call) else { return false };
+        let Some(parent) = attempts.get(call.attempt) else { return false };
+        let (candidate, number) = (parent.candidate.clone(), attempts.len());
+        call.attempt = number;
+        attempts.push(AttemptState {
+            candidate: candidate.clone(),
+            at: began,
+            outcome: Some(AttemptOutcome::Failed),
+            end: Some((ended, status)),
+            first_content: None,
+            answer: None,
+        });
+        failed_parts.push(FailedPart {
+            candidate,
+            attempt: Attempt { number, at: began },
+            ended,
+            status,
+            reason,
+        });
+        self.has_failed_parts.store(true, Ordering::Relaxed);
+        true
+    }
+
+    /// Takes the failed parts that have no record yet.
+    pub(crate) fn take_failed_parts(&self) -> Vec<FailedPart> {
+        if !self.has_failed_parts.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        std::mem::take(&mut self.records.lock().failed_parts)
+    }
+}
+
+impl AttemptState {
+    /// Whether it counts towards the attempts that a request may make: it was sent, and its answer was not one without use.
+    fn is_counted(&self) -> bool {
+        match self.outcome {
+            None => true,
+            Some(AttemptOutcome::Wasted) => false,
+            Some(_) => self.end.is_some(),
+        }
+    }
+}
