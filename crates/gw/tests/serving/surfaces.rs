@@ -5,6 +5,7 @@ mod background;
 mod background_death;
 mod background_limits;
 mod background_shutdown;
+mod broken_calls;
 mod chat_upstreams;
 mod echo_table;
 mod errors;
