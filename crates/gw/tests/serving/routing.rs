@@ -3,6 +3,7 @@
 mod diagnostics;
 pub(crate) mod failover;
 mod hedging;
+mod preset_echo;
 mod preset_names;
 mod presets;
 mod properties;
