@@ -188,6 +188,7 @@ pub fn translate_body(
     // A part that cannot be read was taken out by the preset. It is not repeated.
     let empty = |_| Body::parse(Bytes::from_static(b"{}"), limits);
     let sent = earlier.own_body.map(|own| Body::parse(own.clone(), limits).or_else(empty)).transpose()?;
+    params::check_length(sent.as_ref().unwrap_or(body))?;
     params::check_metadata(body)?;
     let mut read = Surroundings {
         tools: ToolList::default(),
