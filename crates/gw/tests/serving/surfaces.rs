@@ -30,6 +30,7 @@ mod responses;
 mod sdk_names;
 mod socket_rules;
 mod socket_table;
+mod socket_take_over;
 mod sockets;
 mod stored;
 mod stored_bounds;
