@@ -58,7 +58,12 @@ impl SummarySealer {
 ///
 /// # Errors
 /// Every refusal of the request, and the error of its last attempt.
-pub(crate) async fn compact(services: &Services, client: Box<RequestContext>, body: Bytes) -> Result<Reply> {
+pub(crate) async fn compact(
+    services: &Services,
+    mut client: Box<RequestContext>,
+    body: Bytes,
+) -> Result<Reply> {
+    let own = client.surface.own_body.take();
     let limits = services.snapshot().request_limits;
     let wanted = offload_if(is_heavy(&body), || responses::wanted_items(&body, &limits)).await;
     let bounds = ConversationBounds { body_bytes: body.len(), limits: &limits };
@@ -82,6 +87,7 @@ pub(crate) async fn compact(services: &Services, client: Box<RequestContext>, bo
             candidates: earlier.candidates(),
             open_compaction: Some(&opener),
             closing_message: None,
+            own_body: own.as_ref(),
         };
         let request = translate_compaction(body, limits, &known)?;
         let mut client = request.client(request.context.clone());

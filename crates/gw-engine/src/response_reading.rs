@@ -132,7 +132,14 @@ impl Engine {
     /// As [`Engine::stored_response`].
     pub async fn delete_response(&self, caller: &Caller, id: &str) -> Result<()> {
         let stored = &self.services().stored_responses;
-        self.services().background_responses.stop(caller.key_id(), id, None);
+        let background = &self.services().background_responses;
+        // Clients that follow it learn that it was stopped.
+        let last = match background.makes(caller.key_id(), id) {
+            true => stored.load(caller.key_id(), id).await?,
+            false => None,
+        };
+        let last = last.map(|found| states::cancelled(text_of(&found.document)));
+        background.stop(caller.key_id(), id, last.as_deref().map(text_of));
         match stored.delete(caller.key_id(), id).await? {
             true => Ok(()),
             false => Err(missing(id)),

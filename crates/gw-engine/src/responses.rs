@@ -51,8 +51,13 @@ struct Made {
 ///
 /// # Errors
 /// Every refusal of the request, and the error of its last attempt.
-pub(crate) async fn create(engine: &Arc<Engine>, client: Box<RequestContext>, body: Bytes) -> Result<Reply> {
+pub(crate) async fn create(
+    engine: &Arc<Engine>,
+    mut client: Box<RequestContext>,
+    body: Bytes,
+) -> Result<Reply> {
     let services = engine.services();
+    let own = client.surface.own_body.take();
     let stored = Arc::clone(&services.stored_responses);
     let owner = Arc::clone(client.caller.key_id());
     let limits = services.snapshot().request_limits;
@@ -66,7 +71,7 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: Box<RequestContext>, bo
         refusal = stored.check_room(&owner, body.len(), &earlier).await.err();
     }
     let memory = earlier.take_permit();
-    let is_heavy = is_heavy(&body) || earlier.is_heavy();
+    let is_heavy = is_heavy(&body) || own.as_ref().is_some_and(|own| is_heavy(own)) || earlier.is_heavy();
     let surface = client.surface.clone();
     let summaries = SummarySealer::new(&services.sealer, &client.caller);
     let (is_plain, can_store) = (surface.is_plain, stored.is_on());
@@ -82,6 +87,7 @@ pub(crate) async fn create(engine: &Arc<Engine>, client: Box<RequestContext>, bo
             candidates: earlier.candidates(),
             open_compaction: Some(&opener),
             closing_message: None,
+            own_body: own.as_ref(),
         };
         let request = translate(outline, body, limits, &known)?;
         if request.background && !(can_store && request.store) {

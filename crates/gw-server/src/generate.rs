@@ -171,6 +171,7 @@ fn surface_of(
             forwarded_headers(&parts.headers, dialect, generation)
         },
         gemini: if is_gemini { gemini_url::read(parts).map(Arc::new) } else { None },
+        own_body: None,
     }
 }
 

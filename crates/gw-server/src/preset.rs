@@ -51,6 +51,9 @@ pub(crate) async fn apply(
     if let (Some(model), Some(url)) = (url_model, &mut client.gemini) {
         Arc::make_mut(url).model = model;
     }
+    if preset.is_some() && surface == PresetSurface::Responses {
+        client.own_body = Some(body);
+    }
     Ok((changed, preset))
 }
 

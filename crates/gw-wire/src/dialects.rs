@@ -228,6 +228,11 @@ pub trait AnswerEncoder: Send + Sync + fmt::Debug {
     /// Ends the stream with an error.
     fn fail(&mut self, error: &StreamError<'_>, out: &mut Vec<u8>);
 
+    /// The fault of an answer that its upstream has ended in this way, although the client could not read it; None = it has none.
+    fn fault(&self, _finish: Option<Finish>) -> Option<&'static str> {
+        None
+    }
+
     /// Appends a sign of life, for a client whose upstream is silent.
     fn keepalive(&mut self, out: &mut Vec<u8>);
 

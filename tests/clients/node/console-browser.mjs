@@ -25,9 +25,9 @@ key = "${HOLDER}"
 /** The markup that a hostile model, client or provider could write. A script of it would set `window.ran`. */
 export const MARKUP = `<img src=x onerror="window.ran=1"><script>window.ran=1</script><svg onload="window.ran=1">`;
 
-/** A gateway whose origin is `origin`. `extra` are further lines of its configuration. */
-export async function startConsole(extra = "") {
-  const gateway = await startGateway(KEYS + extra);
+/** A gateway whose origin is `origin`. `extra` are further lines of its configuration, `more` further variables of its environment. */
+export async function startConsole(extra = "", more = {}) {
+  const gateway = await startGateway(KEYS + extra, { more });
   return { ...gateway, origin: gateway.baseURL.slice(0, -"/v1".length) };
 }
 

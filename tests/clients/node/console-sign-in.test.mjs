@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -191,6 +191,54 @@ describe("what another site can do", () => {
     await page.waitForLoadState("networkidle");
     assert.equal(await frame.locator("main").count().catch(() => 0), 0);
     await context.close();
+  });
+});
+
+describe("a link that nobody used in time", () => {
+  const library = ["x86_64-linux-gnu/", "aarch64-linux-gnu/", ""].map((place) => `/usr/lib/${place}faketime/libfaketimeMT.so.1`).find(existsSync);
+  let folder, gateway, browser;
+  // The file is replaced at once: the gateway reads it whenever it reads the clock.
+  const set = (time) => {
+    writeFileSync(join(folder, "new"), `${time}\n`);
+    renameSync(join(folder, "new"), join(folder, "time"));
+  };
+  const makeLink = async () => {
+    const made = await fetch(`${gateway.origin}/auth/links`, { method: "POST", headers: JSON_BODY, body: JSON.stringify({ key: ADMIN }) });
+    return `${gateway.origin}/ui/#token=${(await made.json()).token}`;
+  };
+
+  before(async () => {
+    assert.ok(library, "libfaketime is not installed; ./test installs it");
+    folder = mkdtempSync(join(tmpdir(), "model-gateway-time-"));
+    set("+0s");
+    gateway = await startConsole("", {
+      LD_PRELOAD: library,
+      FAKETIME_TIMESTAMP_FILE: join(folder, "time"),
+      FAKETIME_NO_CACHE: "1",
+      FAKETIME_DONT_FAKE_MONOTONIC: "1",
+    });
+    browser = await startBrowser();
+  });
+  after(async () => {
+    await browser?.close();
+    await gateway?.stop();
+    rmSync(folder, { recursive: true });
+  });
+
+  it("says that it has expired, and a new one signs in", async () => {
+    const old = await makeLink();
+    set("+16m");
+    const { context, page, faults } = await openPage(browser, gateway.origin);
+    await page.goto(old);
+    await page.getByRole("alert").filter({ hasText: "This sign-in link has expired." }).first().waitFor();
+    assert.ok(!page.url().includes("token"), page.url());
+    assert.equal(await cookie(context, gateway.origin), undefined);
+    assert.deepEqual(faults, []);
+    await context.close();
+    const again = await openPage(browser, gateway.origin);
+    await again.page.goto(await makeLink());
+    await again.page.getByRole("heading", { level: 1, name: "Overview" }).waitFor();
+    await again.context.close();
   });
 });
 

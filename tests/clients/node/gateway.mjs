@@ -57,9 +57,9 @@ export const weather = {
 
 /**
  * Starts a gateway; gives its URL, its keys and `stop`. A test with its own providers always gets a fresh gateway, which listens
- * on a free port, or at `listen`.
+ * on a free port, or at `listen`. `more` are further variables of its environment.
  */
-export async function startGateway(providers = "", { listen } = {}) {
+export async function startGateway(providers = "", { listen, more = {} } = {}) {
   const { MODEL_GATEWAY_URL: url, MODEL_GATEWAY_KEY: key } = process.env;
   if (url && !providers) return { baseURL: `${url}/v1`, key, limitedKey: undefined, stop: async () => {} };
   const folder = mkdtempSync(join(tmpdir(), "model-gateway-"));
@@ -68,7 +68,7 @@ export async function startGateway(providers = "", { listen } = {}) {
   const binary = process.env.MODEL_GATEWAY_BIN ?? fileURLToPath(new URL(BUILT, import.meta.url));
   const secret = (name) => name.endsWith("_API_KEY");
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !secret(name)));
-  const child = spawn(binary, ["serve", "--config", config, ...(listen ? ["--listen", listen] : [])], { cwd: folder, env, stdio: ["ignore", "ignore", "pipe"] });
+  const child = spawn(binary, ["serve", "--config", config, ...(listen ? ["--listen", listen] : [])], { cwd: folder, env: { ...env, ...more }, stdio: ["ignore", "ignore", "pipe"] });
   const ended = new Promise((resolve) => child.once("close", resolve));
   const address = await listening(child);
   const stop = async () => {

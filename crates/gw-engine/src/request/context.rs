@@ -128,6 +128,8 @@ pub struct ClientSurface {
     pub forwarded: Vec<(HeaderName, HeaderValue)>,
     /// The facts in the URL of a Gemini request; None for all others.
     pub gemini: Option<Arc<GeminiUrl>>,
+    /// The body of a Responses request as the client sent it, which the answer repeats; None = no preset changed it.
+    pub own_body: Option<Bytes>,
 }
 
 /// The facts about a Gemini request that stand in its URL.
@@ -144,7 +146,13 @@ pub struct GeminiUrl {
 impl Default for ClientSurface {
     /// OpenAI's dialect with the gateway's members.
     fn default() -> Self {
-        Self { dialect: ClientDialect::OpenAi, is_plain: false, forwarded: Vec::new(), gemini: None }
+        Self {
+            dialect: ClientDialect::OpenAi,
+            is_plain: false,
+            forwarded: Vec::new(),
+            gemini: None,
+            own_body: None,
+        }
     }
 }
 

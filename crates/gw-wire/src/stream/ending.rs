@@ -30,7 +30,7 @@ impl Normaliser {
         }
         let finished = self.choices.iter().filter(|choice| choice.finish.is_some()).count();
         if finished == self.opening.choices as usize {
-            self.is_complete = true;
+            self.complete();
         } else {
             self.failure = Some(Failure::new(
                 FailureKind::StreamBroken,
@@ -41,12 +41,21 @@ impl Normaliser {
 
     pub(super) fn end_of_stream(&mut self) {
         if !self.choices.is_empty() && self.choices.iter().all(|choice| choice.finish.is_some()) {
-            self.is_complete = true;
+            self.complete();
         } else {
             self.failure = Some(Failure::new(
                 FailureKind::StreamBroken,
                 "The upstream ended its stream without a finish reason.",
             ));
+        }
+    }
+
+    /// Notes that the upstream has ended the answer. An answer that its client could not read has failed.
+    fn complete(&mut self) {
+        let finish = self.choices.first().and_then(|choice| choice.finish);
+        match self.encoder.as_ref().and_then(|encoder| encoder.fault(finish)) {
+            Some(message) => self.failure = Some(Failure::new(FailureKind::StreamBroken, message)),
+            None => self.is_complete = true,
         }
     }
 

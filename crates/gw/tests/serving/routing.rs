@@ -4,6 +4,7 @@ mod diagnostics;
 mod divided_retries;
 pub(crate) mod failover;
 mod hedging;
+mod preset_echo;
 mod preset_names;
 mod presets;
 mod properties;

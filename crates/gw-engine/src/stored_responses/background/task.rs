@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
+use gw_wire::dialects::responses::states;
 use http_body::Body;
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
@@ -16,6 +17,7 @@ use crate::error::Result;
 use crate::response::event_stream::EventStream;
 use crate::response::hand_over::{AnswerRecord, ComingRecord};
 use crate::shared_pool::PoolHolding;
+use crate::stored_responses::stored_response::text_of;
 use crate::stored_responses::{StoredConversation, StoredResponse, StoredResponses};
 
 /// The error of a response whose stream ended without a final object.
@@ -82,6 +84,7 @@ pub(super) async fn run(stored: Arc<StoredResponses>, task: BackgroundTask, link
     let BackgroundTask { owner, id, pending, before, stream, record: coming, place, cpu } = task;
     let TaskLinks { frames, changes, begun, count } = links;
     let mut parts = RunningParts { stream, record: None, _place: place, _count: count };
+    let document = pending.document.clone();
     let stored_as_running =
         cpu.host(begin(Arc::clone(&stored), (Arc::clone(&owner), id.clone()), pending, before)).await;
     let is_stored = stored_as_running.is_ok();
@@ -104,11 +107,16 @@ pub(super) async fn run(stored: Arc<StoredResponses>, task: BackgroundTask, link
     };
     if !parts.stream.has_recorded() {
         let ended = cpu.host(end(stored, (owner, id), is_ended_elsewhere)).await;
-        // Clients that follow learn the end that is stored.
-        if let Some(ended) = ended {
-            frames.lock().end_with(ended.text());
-            changes.send_replace(());
+        // Clients that follow learn the end that is stored, or that another replica deleted the response.
+        match ended {
+            Some(ended) => frames.lock().end_with(ended.text()),
+            None if is_ended_elsewhere => {
+                let cancelled = states::cancelled(text_of(&document));
+                frames.lock().end_with(text_of(&cancelled));
+            }
+            None => return,
         }
+        changes.send_replace(());
     }
 }
 

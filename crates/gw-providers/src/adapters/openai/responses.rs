@@ -86,11 +86,15 @@ impl ResponseObject<'_> {
     }
 }
 
+/// The shortest answer that the API lets a request ask for, in tokens.
+const MIN_OUTPUT_TOKENS: u64 = 16;
+
 /// Encodes the client's own body. None: the body is in another dialect, or the answer must be shorter than the client asks
-/// for, which only the translated request can say.
+/// for or than the API allows, which only the translated request can say.
 pub(super) fn forward(request: &ChatRequest, client: &ClientRequest, target: &Target<'_>) -> Option<Encoded> {
     let is_own = client.native.dialect == ClientDialect::Responses;
-    if !is_own || target.max_tokens(request.max_tokens) != request.max_tokens {
+    let is_short = request.max_tokens.is_some_and(|most| most < MIN_OUTPUT_TOKENS);
+    if !is_own || is_short || target.max_tokens(request.max_tokens) != request.max_tokens {
         return None;
     }
     // The gateway keeps the responses itself, so the provider does not have to. What the next turn needs, the gateway must

@@ -104,6 +104,8 @@ pub(in crate::dialects) struct AnswerBlocks {
     refusal: Option<String>,
     /// The stop sequence that the upstream reports.
     reported_stop: Option<String>,
+    /// The arguments of a call that ended were no JSON.
+    has_broken_call: bool,
 }
 
 impl AnswerBlocks {
@@ -143,6 +145,18 @@ impl AnswerBlocks {
     pub(in crate::dialects) fn ending_sequence(&self, finish: Option<Finish>) -> Option<&str> {
         let is_stopped = finish == Some(Finish::Stop) && self.calls == 0;
         self.stop_sequence().or(self.reported_stop.as_deref().filter(|_| is_stopped))
+    }
+
+    /// Whether the arguments of a call so far are no JSON object.
+    pub(super) fn has_broken_call(&self) -> bool {
+        let is_broken = |(text, is_custom): (&str, bool)| {
+            let mut arguments = CallArguments::new(is_custom);
+            arguments.push(text);
+            !arguments.is_json()
+        };
+        self.has_broken_call
+            || matches!(&self.open, OpenBlock::Call { arguments, .. } if !arguments.is_json())
+            || self.stop_sequence().is_none() && self.waiting.calls().any(is_broken)
     }
 
     /// Bytes that are kept until later.
@@ -348,6 +362,7 @@ impl AnswerBlocks {
         match std::mem::take(&mut self.open) {
             OpenBlock::None => return,
             OpenBlock::Call { arguments, .. } => {
+                self.has_broken_call |= !arguments.is_json();
                 let rest = arguments.end();
                 if !rest.is_empty() {
                     writer.arguments(&rest);

@@ -186,6 +186,9 @@ impl MessagesEncoder {
     }
 }
 
+/// The error of a stream with a tool call that a client could not read. Its blocks are sent already.
+const BROKEN_CALL: &str = "The upstream's answer has a tool call whose arguments are not valid JSON.";
+
 impl AnswerEncoder for MessagesEncoder {
     fn accept(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         match event {
@@ -217,6 +220,11 @@ impl AnswerEncoder for MessagesEncoder {
         }
         self.begin_native(out);
         if !self.finish_native(closing, out) {
+            // The normaliser notices the fault of a stream. A stored answer has none.
+            if let Some(message) = self.fault(finish) {
+                let error = StreamError::new(message, "upstream_error", "upstream_stream_error");
+                return self.fail(&error, out);
+            }
             self.blocks.finish(&mut FrameWriter { out, frames: &mut self.frames });
             self.message_delta(finish, closing, out);
         }
@@ -230,6 +238,12 @@ impl AnswerEncoder for MessagesEncoder {
         put(out, "\",\"message\":");
         write_str(out, error.message);
         put(out, "}}\n\n");
+    }
+
+    fn fault(&self, finish: Option<Finish>) -> Option<&'static str> {
+        // The other ends tell the client that the answer is not whole.
+        let is_whole = !matches!(finish, Some(Finish::Length | Finish::ContentFilter));
+        (is_whole && self.blocks.has_broken_call()).then_some(BROKEN_CALL)
     }
 
     fn keepalive(&mut self, out: &mut Vec<u8>) {

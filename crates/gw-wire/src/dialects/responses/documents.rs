@@ -53,6 +53,7 @@ pub fn translate_compaction(
         candidates: earlier.candidates,
         open_compaction: earlier.open_compaction,
         closing_message: Some(SUMMARISE),
+        own_body: earlier.own_body,
     };
     translate_with(bytes, limits, &earlier)
 }

@@ -9,6 +9,9 @@ use super::tool_names::ToolNames;
 pub(super) struct RequestEcho {
     /// Members of the response object as JSON text, each with a comma before it. They are the same in every snapshot.
     pub(super) members: Vec<u8>,
+    /// The members that the client sent otherwise than an upstream gets them, with the client's values. An upstream of this dialect
+    /// repeats the values that it got.
+    pub(super) differing: Vec<(String, Vec<u8>)>,
     /// `service_tier` of the request.
     pub(super) service_tier: Option<String>,
     /// `background` of the request.

@@ -54,12 +54,16 @@ fn one_line(object: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Sets the members that the gateway decides: the id, the store, the background and the conversation are its own.
+/// Sets the members that the gateway decides: the id, the store, the background and the conversation are its own. Members that a
+/// preset changed are the client's.
 fn decide(facts: &AnswerFacts, id: &str, splice: &mut ObjectSplice<'_>) {
     let mut own = Vec::with_capacity(id.len() + 2);
     write_str(&mut own, id);
     splice.set("id", own);
     splice.set("store", if facts.is_stored { "true" } else { "false" });
+    for (name, value) in &facts.echo.differing {
+        splice.set(name, value);
+    }
     if facts.echo.is_background {
         splice.set("background", "true");
     }

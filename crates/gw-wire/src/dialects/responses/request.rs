@@ -13,6 +13,7 @@ mod tools;
 mod turns;
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -65,7 +66,7 @@ impl ResponsesRequest {
             NativeNeed::Required(Invalid { code: "unsupported_parameter", message })
         };
         ClientRequest {
-            form: std::sync::Arc::new(context),
+            form: Arc::new(context),
             native: self.native.clone(),
             need: self.requires_native.map_or(NativeNeed::None, required),
             warnings: self.warnings.clone(),
@@ -89,6 +90,8 @@ pub struct EarlierItems<'h> {
     pub open_compaction: Option<OpenCompaction<'h>>,
     /// A last message of the user, for requests that the gateway makes itself.
     pub closing_message: Option<&'h str>,
+    /// The body as the client sent it, if a preset changed it. The answer repeats its members.
+    pub own_body: Option<&'h Bytes>,
 }
 
 impl<'h> EarlierItems<'h> {
@@ -182,6 +185,10 @@ pub fn translate_body(
     earlier: &EarlierItems<'_>,
 ) -> Result<ResponsesRequest, Invalid> {
     refuse_unsupported(body)?;
+    // A part that cannot be read was taken out by the preset. It is not repeated.
+    let empty = |_| Body::parse(Bytes::from_static(b"{}"), limits);
+    let sent = earlier.own_body.map(|own| Body::parse(own.clone(), limits).or_else(empty)).transpose()?;
+    params::check_length(sent.as_ref().unwrap_or(body))?;
     params::check_metadata(body)?;
     let mut read = Surroundings {
         tools: ToolList::default(),
@@ -225,8 +232,10 @@ pub fn translate_body(
     object.finish();
     let store = flag(body, "store", true)?;
     let background = flag(body, "background", false)?;
+    let (members, differing) = repeated(body, sent.as_ref());
     let echo = RequestEcho {
-        members: echo_members::write(body),
+        members,
+        differing,
         service_tier: text_of(body, "service_tier").map(Cow::into_owned),
         is_background: background,
         previous_response_id: previous_response_id.clone(),
@@ -255,6 +264,14 @@ pub fn translate_body(
         background,
         stream: flag(body, "stream", false)?,
     })
+}
+
+/// The members that the answer repeats, and those of them that a preset changed. `sent` is the body before the preset.
+fn repeated(body: &Body, sent: Option<&Body>) -> (Vec<u8>, Vec<(String, Vec<u8>)>) {
+    let changed = echo_members::write(body);
+    let Some(own) = sent.map(echo_members::write) else { return (changed, Vec::new()) };
+    let differing = echo_members::differing(&own, &changed);
+    (own, differing)
 }
 
 /// The parts of the request, and of the items that it continues or refers to, that need a decision.

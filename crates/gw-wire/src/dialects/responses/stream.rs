@@ -110,7 +110,9 @@ impl ResponsesEncoder {
         if !std::mem::replace(&mut self.is_open, true) {
             native.write_opening(&self.facts, &self.id, &mut self.frames, out);
         }
-        native.write(name, data, &mut self.frames, out);
+        if !NativeFrames::write_state((name, data), &self.facts, &self.id, &mut self.frames, out) {
+            native.write(name, data, &mut self.frames, out);
+        }
     }
 
     /// Writes the opaque string of a thought.

@@ -34,7 +34,7 @@ fn message() -> Value {
 }
 
 fn response() -> Value {
-    json!({ "model": "acme/plain", "max_output_tokens": 5, "input": "Hello!" })
+    json!({ "model": "acme/plain", "max_output_tokens": 16, "input": "Hello!" })
 }
 
 fn assert_refused(what: &str, answer: &Response, code: &str, rule: &str) {

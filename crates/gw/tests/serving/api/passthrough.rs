@@ -3,6 +3,7 @@
 mod bodies;
 mod charges;
 mod credentials;
+mod guards;
 
 use gw_testkit::{Client, Response};
 use serde_json::{Value, json};

@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use gw_testkit::upstream::{chat_transcript, sse_data};
 use gw_testkit::wait::within;
+use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Client, Signal};
 use serde_json::{Value, json};
 
 use super::{ask_responses, event, response};
+use crate::harness::ledger::rows;
 use crate::harness::{Setup, World, with};
 
 /// A gateway whose upstream has no Responses API.
@@ -89,14 +91,60 @@ async fn clients_that_follow_a_cancelled_response_get_its_last_event() {
     let cancel = format!("/v1/responses/{id}/cancel");
     world.client.send("POST", &cancel, None, None).await.ok();
     for text in [first.rest().await.concat(), following.await.expect("an answer")] {
-        let events: Vec<&str> = text.split("\n\n").filter(|event| !event.trim().is_empty()).collect();
-        let [.., last, done] = &events[..] else { panic!("{text}") };
-        assert!(last.starts_with("event: response.failed\n"), "{text}");
-        assert!(last.contains("\"status\":\"cancelled\""), "{last}");
-        assert_eq!(*done, "data: [DONE]");
-        let terminal = events.iter().filter(|event| event.starts_with("event: response.failed")).count();
-        assert_eq!(terminal, 1, "{text}");
+        assert_was_stopped(&text);
     }
+}
+
+/// Follows a response that is being made. The head of the answer has come.
+pub(super) async fn follow(client: &Client, id: &str) -> RawClient {
+    let mut wire = client.open("GET", &format!("/v1/responses/{id}?stream=true"), None, None).await;
+    let head = wire.head().await.expect("an answer");
+    assert_eq!(head.status, 200);
+    wire.expect_body(&head, false);
+    wire
+}
+
+/// The events that a client that follows gets until the end.
+pub(super) async fn rest(mut wire: RawClient) -> String {
+    let mut text = Vec::new();
+    while let Some(piece) = within("an event", wire.body_chunk()).await.expect("a whole answer") {
+        text.extend_from_slice(&piece);
+    }
+    String::from_utf8(text).expect("UTF-8")
+}
+
+/// Checks that the events of a response end because somebody stopped it.
+#[track_caller]
+pub(super) fn assert_was_stopped(text: &str) {
+    let events: Vec<&str> = text.split("\n\n").filter(|event| !event.trim().is_empty()).collect();
+    let [.., last, done] = &events[..] else { panic!("{text}") };
+    assert!(last.starts_with("event: response.failed\n"), "{text}");
+    assert!(last.contains("\"status\":\"cancelled\""), "{last}");
+    assert_eq!(*done, "data: [DONE]");
+    let terminal = events.iter().filter(|event| event.starts_with("event: response.failed")).count();
+    assert_eq!(terminal, 1, "{text}");
+}
+
+/// The deletion of a running response stops its upstream, and is charged for what came.
+#[tokio::test]
+async fn clients_that_follow_a_deleted_response_get_its_last_event() {
+    let world = chat_world().await;
+    world.upstream.enqueue(Answer::sse().all(&[sse_data(&json!({"content": "Hello"}), None)]).hang());
+    let streamed = with(response("acme/plain"), json!({"background": true, "stream": true}));
+    let mut first = world.client.stream("/v1/responses", &streamed).await;
+    let (_, created) = event(&first.data().await.expect("a frame")).expect("an event");
+    let id = created["response"]["id"].as_str().expect("an id").to_owned();
+    let upstream = world.upstream.request(0).await;
+    let path = format!("/v1/responses/{id}");
+    let later = follow(&world.client, &id).await;
+    world.client.send("DELETE", &path, None, None).await.ok();
+    assert_was_stopped(&first.rest().await.concat());
+    assert_was_stopped(&rest(later).await);
+    upstream.until_closed().await;
+    assert_eq!(world.client.get(&path).await.status, 404);
+    let row = rows(&world.gateway, 1).await.remove(0);
+    assert_eq!(row.status, "client_closed_request", "{row:?}");
+    assert!(row.tokens.prompt > 0 && row.tokens.completion > 0 && row.cost > 0, "{row:?}");
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use gw_testkit::{Answer, FakeUpstream, Faketime, Gateway, Launch, Signal, postgr
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::background::until;
+use super::background::{assert_was_stopped, follow, rest, until};
 use super::{ask_responses, response};
 use crate::harness::{ADMIN, KEY, Setup, binary, with};
 
@@ -124,6 +124,21 @@ async fn a_replica_whose_clock_is_fast_or_slow_does_not_end_a_response_that_runs
     assert_eq!(get(&maker, &id).await["status"], "in_progress");
     hold.fire();
     until(&maker.client().with_key(KEY), &id, "completed").await;
+}
+
+#[tokio::test]
+async fn clients_that_follow_a_response_that_another_replica_deleted_get_its_last_event() {
+    let data = tempfile::tempdir().expect("a directory");
+    let shared = Shared::new(&postgres::database(), data).await;
+    let (maker, other) = (shared.process("a").await, shared.process("b").await);
+    let hold = Signal::new();
+    let id = shared.begin(&maker, &hold).await;
+    let follower = follow(&maker.client().with_key(KEY), &id).await;
+    let path = format!("/v1/responses/{id}");
+    other.client().with_key(KEY).send("DELETE", &path, None, None).await.ok();
+    assert_was_stopped(&rest(follower).await);
+    shared.upstream.last().until_closed().await;
+    assert_eq!(maker.client().with_key(KEY).get(&path).await.status, 404);
 }
 
 #[tokio::test]

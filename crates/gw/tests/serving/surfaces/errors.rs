@@ -4,7 +4,7 @@ use gw_testkit::{Answer, Response};
 use serde_json::{Value, json};
 
 use super::{message, response};
-use crate::harness::{Differences, EXPIRED, KEY, LIMITED, Setup, chat, world};
+use crate::harness::{Differences, EXPIRED, KEY, LIMITED, Setup, chat, with, world};
 
 /// Checks Anthropic's envelope.
 #[track_caller]
@@ -85,6 +85,41 @@ async fn every_error_below_responses_has_four_strings() {
     ] {
         let answer = client.send(method, path, Some("application/json"), Some(body.as_bytes())).await;
         assert_four(label, &answer, status, code);
+    }
+}
+
+#[tokio::test]
+async fn values_that_openai_does_not_know_are_refused_on_responses() {
+    let world = world().await;
+    for (members, param, code) in [
+        (json!({"max_output_tokens": 15}), "max_output_tokens", "integer_below_min_value"),
+        (json!({"max_output_tokens": 0}), "max_output_tokens", "integer_below_min_value"),
+        (json!({"max_output_tokens": -1}), "max_output_tokens", "integer_below_min_value"),
+        (json!({"truncation": "middle"}), "truncation", "invalid_value"),
+        (json!({"truncation": ""}), "truncation", "invalid_value"),
+        (json!({"truncation": true}), "truncation", "invalid_type"),
+        (json!({"reasoning": {"effort": "extreme"}}), "reasoning.effort", "invalid_value"),
+        (json!({"reasoning": {"effort": "HIGH"}}), "reasoning.effort", "invalid_value"),
+        (json!({"reasoning": {"summary": "long"}}), "reasoning.summary", "invalid_value"),
+        (json!({"reasoning": {"generate_summary": "long"}}), "reasoning.generate_summary", "invalid_value"),
+        (json!({"reasoning": {"summary": 1}}), "reasoning.summary", "invalid_type"),
+        (json!({"text": {"verbosity": "loud"}}), "text.verbosity", "invalid_value"),
+    ] {
+        let answer = super::ask_responses(&world.client, &with(response("acme/fast"), members)).await;
+        assert_four(param, &answer, 400, code);
+        assert_eq!(answer.json()["error"]["param"], param, "{}", answer.text());
+    }
+    assert_eq!(world.upstream.hits(), 0);
+    for value in ["none", "minimal", "low", "medium", "high", "xhigh", "max"] {
+        let members = json!({"reasoning": {"effort": value, "summary": null}, "truncation": null, "max_output_tokens": 16});
+        super::ask_responses(&world.client, &with(response("acme/fast"), members)).await.ok();
+    }
+    for (summary, verbosity, truncation) in
+        [("auto", "low", "auto"), ("concise", "medium", "disabled"), ("detailed", "high", "auto")]
+    {
+        let members = json!({"reasoning": {"summary": summary}, "text": {"verbosity": verbosity}, "truncation": truncation,
+            "max_output_tokens": null});
+        super::ask_responses(&world.client, &with(response("acme/fast"), members)).await.ok();
     }
 }
 

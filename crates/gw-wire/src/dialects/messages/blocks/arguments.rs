@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use crate::conversation::PastToolCall;
-use crate::json::ObjectWriter;
+use crate::json::{ObjectWriter, ScanError, check};
 
 /// The arguments of a call while they arrive.
 #[derive(Clone, Debug)]
@@ -15,8 +15,8 @@ pub(super) struct CallArguments {
 enum ArgumentState {
     /// Only white space has arrived.
     Empty,
-    /// An object, which is passed on piece by piece.
-    Object(ObjectEnd),
+    /// An object, which is passed on piece by piece, and its text so far.
+    Object(ObjectEnd, String),
     /// Another value. It is kept, because it becomes a member of an object.
     Other(String),
     /// The free text of a custom tool, which becomes a member of an object.
@@ -80,12 +80,12 @@ impl CallArguments {
                 return "";
             }
             ArgumentState::Empty => fragment.trim_start(),
-            ArgumentState::Object(_) => fragment,
+            ArgumentState::Object(..) => fragment,
         };
         if matches!(self.state, ArgumentState::Empty) {
             match fragment.as_bytes().first() {
                 None => return "",
-                Some(b'{') => self.state = ArgumentState::Object(ObjectEnd::default()),
+                Some(b'{') => self.state = ArgumentState::Object(ObjectEnd::default(), String::new()),
                 Some(_) => {
                     self.state = ArgumentState::Other(fragment.to_owned());
                     return "";
@@ -93,28 +93,41 @@ impl CallArguments {
             }
         }
         match &mut self.state {
-            ArgumentState::Object(end) => fragment.get(..end.read(fragment)).unwrap_or_default(),
+            ArgumentState::Object(end, text) => {
+                let piece = fragment.get(..end.read(fragment)).unwrap_or_default();
+                text.push_str(piece);
+                piece
+            }
             _ => "",
         }
     }
 
+    /// Whether the arguments so far are written as JSON. An object is not while its end is missing.
+    pub(super) fn is_json(&self) -> bool {
+        let ArgumentState::Object(end, text) = &self.state else { return true };
+        // A text of too many levels may be JSON.
+        end.is_complete && !matches!(check(text), Err(ScanError::Syntax(_)))
+    }
+
     /// Whether nothing can follow.
     pub(super) fn is_complete(&self) -> bool {
-        matches!(&self.state, ArgumentState::Object(end) if end.is_complete)
+        matches!(&self.state, ArgumentState::Object(end, _) if end.is_complete)
     }
 
     /// Bytes that are kept.
     pub(super) fn held_bytes(&self) -> usize {
         match &self.state {
-            ArgumentState::Custom(text) | ArgumentState::Other(text) => text.capacity(),
-            ArgumentState::Empty | ArgumentState::Object(_) => 0,
+            ArgumentState::Custom(text) | ArgumentState::Other(text) | ArgumentState::Object(_, text) => {
+                text.capacity()
+            }
+            ArgumentState::Empty => 0,
         }
     }
 
     /// Ends the arguments; returns the text that is left to write.
     pub(super) fn end(self) -> String {
         match self.state {
-            ArgumentState::Empty | ArgumentState::Object(_) => String::new(),
+            ArgumentState::Empty | ArgumentState::Object(..) => String::new(),
             ArgumentState::Other(text) => input_object(&text).into_owned(),
             ArgumentState::Custom(text) => {
                 let mut out = Vec::with_capacity(text.len() + 16);
@@ -153,6 +166,30 @@ mod tests {
         assert_eq!(run(false, &["null"]), "{}");
         assert_eq!(run(false, &["oh ", "no"]), r#"{"input":"oh no"}"#);
         assert_eq!(run(true, &["{}", "\n"]), r#"{"input":"{}\n"}"#);
+    }
+
+    #[test]
+    fn arguments_that_are_written_as_they_come_must_be_json() {
+        let is_json = |is_custom, pieces: &[&str]| {
+            let mut arguments = CallArguments::new(is_custom);
+            pieces.iter().for_each(|piece| {
+                arguments.push(piece);
+            });
+            arguments.is_json()
+        };
+        let deep = format!("{{\"a\":{}{}}}", "[".repeat(300), "]".repeat(300));
+        for (pieces, expected) in [
+            (&["{\"city\":", "\"Os"][..], false),
+            (&["{\"city\":\"Oslo\"", "} x"], true),
+            (&["{city: Oslo}"], false),
+            (&["{\"a\":1,}"], false),
+            (&[deep.as_str()], true),
+            (&["[1"], true),
+            (&[], true),
+        ] {
+            assert_eq!(is_json(false, pieces), expected, "{pieces:?}");
+        }
+        assert!(is_json(true, &["{"]));
     }
 
     #[test]

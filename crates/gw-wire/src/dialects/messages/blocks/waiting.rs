@@ -60,6 +60,14 @@ impl WaitingPieces {
         }
     }
 
+    /// Each call's arguments so far, and whether the call is one of a custom tool.
+    pub(super) fn calls(&self) -> impl Iterator<Item = (&str, bool)> {
+        self.pieces.iter().filter_map(|(piece, waiting)| match piece {
+            AnswerPiece::Call { is_custom, .. } => Some((waiting.as_ref()?.arguments.as_str(), *is_custom)),
+            _ => None,
+        })
+    }
+
     /// Takes the first piece.
     pub(super) fn pop(&mut self) -> Option<(AnswerPiece<'static>, Option<WaitingCall>)> {
         let (piece, waiting) = self.pieces.pop_front()?;

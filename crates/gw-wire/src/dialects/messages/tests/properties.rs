@@ -143,7 +143,7 @@ fn interleave(first: u32, all: &[Vec<String>], turns: &[usize], events: &mut Vec
     }
 }
 
-fn streamed(events: &[OwnedEvent], context: &MessagesContext) -> String {
+fn streamed(events: &[OwnedEvent], context: &MessagesContext, finish: Finish) -> String {
     let values: Vec<_> = events
         .iter()
         .map(|event| match event {
@@ -166,7 +166,7 @@ fn streamed(events: &[OwnedEvent], context: &MessagesContext) -> String {
             OwnedEvent::Arguments(number, fragment) => arguments(*number, fragment),
         })
         .collect();
-    stream(context, &events, Some(Finish::Stop))
+    stream(context, &events, Some(finish))
 }
 
 proptest! {
@@ -181,7 +181,7 @@ proptest! {
     ) {
         let context = MessagesContext { thinking, extra_stops: stops.into(), ..MessagesContext::default() };
         let Answer { events, choice } = answer(&blocks, &turns);
-        let joined = fold(&streamed(&events, &context));
+        let joined = fold(&streamed(&events, &context, Finish::Stop));
         let complete = written(choice, &context);
         prop_assert_eq!(&joined["content"], &complete["content"]);
         for name in ["stop_reason", "stop_sequence"] {
@@ -205,9 +205,19 @@ proptest! {
                 .prop_map(|(number, fragment)| OwnedEvent::Arguments(number, fragment.to_owned())),
         ], 0..24),
     ) {
-        let got = streamed(&events, &MessagesContext::default());
+        let cut = streamed(&events, &MessagesContext::default(), Finish::Length);
         // Arguments that break off are no JSON, which `fold` could read.
-        let outline: Vec<String> = got.split("\n\n").filter(|frame| !frame.contains("input_json_delta")).map(str::to_owned).collect();
+        let outline: Vec<String> = cut.split("\n\n").filter(|frame| !frame.contains("input_json_delta")).map(str::to_owned).collect();
         fold(&outline.join("\n\n"));
+        // A stream that does not say that it was cut is whole, or ends with an error.
+        let whole = streamed(&events, &MessagesContext::default(), Finish::Stop);
+        match whole.split_once("event: error\n") {
+            None => drop(fold(&whole)),
+            Some((before, error)) => {
+                prop_assert!(!before.contains("event: message_delta"));
+                prop_assert_eq!(error.matches("event: ").count(), 0);
+                prop_assert!(std::panic::catch_unwind(|| fold(&cut)).is_err());
+            }
+        }
     }
 }

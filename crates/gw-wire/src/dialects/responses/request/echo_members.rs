@@ -60,6 +60,18 @@ pub(super) fn write(body: &Body) -> Vec<u8> {
     out
 }
 
+/// The members of `own` whose values differ from those in `changed`. Both were written by [`write`].
+pub(super) fn differing(own: &[u8], changed: &[u8]) -> Vec<(String, Vec<u8>)> {
+    let object = |members: &[u8]| {
+        let members = std::str::from_utf8(members).unwrap_or_default();
+        format!("{{{}}}", members.strip_prefix(',').unwrap_or_default())
+    };
+    let (own, changed) = (object(own), object(changed));
+    let pairs = View::new(&own).members().zip(View::new(&changed).members());
+    let differing = pairs.filter(|((_, own), (_, changed))| own.text() != changed.text());
+    differing.filter_map(|((name, own), _)| Some((name.string()?.into_owned(), own.text().into()))).collect()
+}
+
 /// Writes a tool. A function has `description`, `parameters` and `strict`, because strict clients need them.
 fn tool(out: &mut Vec<u8>, tool: View<'_>) {
     let [kind] = tool.pick(["type"]);

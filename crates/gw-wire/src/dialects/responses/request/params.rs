@@ -1,7 +1,9 @@
 //! The parameters of a request beside its input and its tools.
 
+use std::borrow::Cow;
+
 use super::bounds::RequestBounds;
-use super::members::{Warnings, members, optional, optional_object, required_name};
+use super::members::{Warnings, members, optional, optional_object, required_name, text_of};
 use crate::json::{Kind, ObjectWriter, View};
 use crate::request::fields::{Path, integer, missing, not_one_of, wrong_type};
 use crate::request::{Body, Invalid};
@@ -167,12 +169,47 @@ pub(super) fn translated(
     Ok(())
 }
 
+/// The shortest answer that OpenAI lets a request ask for, in tokens.
+const MIN_OUTPUT_TOKENS: i64 = 16;
+
+/// Checks `max_output_tokens` of the body that the client sent. A preset may ask for a shorter answer.
+pub(super) fn check_length(own: &Body) -> Result<(), Invalid> {
+    let Some(limit) = own.view("max_output_tokens") else { return Ok(()) };
+    integer(&Path::Top("max_output_tokens"), limit, &(MIN_OUTPUT_TOKENS..=i64::MAX)).map(drop)
+}
+
+/// The values of `truncation`.
+const TRUNCATIONS: [&str; 2] = ["auto", "disabled"];
+/// The values of `reasoning.effort`.
+const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+/// The values of `reasoning.summary`, and of its former name.
+const SUMMARIES: [&str; 3] = ["auto", "concise", "detailed"];
+/// The values of `text.verbosity`.
+const VERBOSITIES: [&str; 3] = ["low", "medium", "high"];
+
+/// An optional text that must be one of these.
+fn word<'v>(
+    path: &Path<'_>,
+    name: &str,
+    value: Option<View<'v>>,
+    allowed: &[&str],
+) -> Result<Option<Cow<'v, str>>, Invalid> {
+    let found = optional(path, name, value)?;
+    match found.as_deref().filter(|found| !allowed.contains(found)) {
+        Some(other) => Err(not_one_of(&path.member(name), allowed, other)),
+        None => Ok(found),
+    }
+}
+
 /// Checks members that the answer repeats.
 fn check_kinds(body: &Body) -> Result<(), Invalid> {
     for name in ["instructions", "previous_response_id", "truncation", "service_tier", "prompt_cache_key"] {
         if let Some(value) = body.view(name).filter(|value| value.kind() != Kind::String) {
             return Err(wrong_type(&Path::Top(name), "a string", value));
         }
+    }
+    if let Some(other) = text_of(body, "truncation").filter(|found| !TRUNCATIONS.contains(&&**found)) {
+        return Err(not_one_of(&Path::Top("truncation"), &TRUNCATIONS, &other));
     }
     if let Some(metadata) = body.view("metadata").filter(|value| value.kind() != Kind::Object) {
         return Err(wrong_type(&Path::Top("metadata"), "an object", metadata));
@@ -211,7 +248,7 @@ fn text(body: &Body, chat: &mut ObjectWriter<'_>, bounds: &mut RequestBounds<'_>
     let Some(text) = body.view("text") else { return Ok(()) };
     let path = Path::Top("text");
     let [format, verbosity] = members(&path, text, ["format", "verbosity"])?;
-    if let Some(verbosity) = optional(&path, "verbosity", verbosity)? {
+    if let Some(verbosity) = word(&path, "verbosity", verbosity, &VERBOSITIES)? {
         chat.string("verbosity", &verbosity);
     }
     let Some(format) = format else { return Ok(()) };
@@ -250,12 +287,14 @@ fn text(body: &Body, chat: &mut ObjectWriter<'_>, bounds: &mut RequestBounds<'_>
     Ok(())
 }
 
-/// `reasoning.effort`.
+/// `reasoning`: the effort, and the form in which the client reads the reasoning.
 fn reasoning(body: &Body, chat: &mut ObjectWriter<'_>) -> Result<(), Invalid> {
     let Some(reasoning) = body.view("reasoning") else { return Ok(()) };
     let path = Path::Top("reasoning");
-    let [effort] = members(&path, reasoning, ["effort"])?;
-    if let Some(effort) = optional(&path, "effort", effort)? {
+    let [effort, summary, former] = members(&path, reasoning, ["effort", "summary", "generate_summary"])?;
+    word(&path, "summary", summary, &SUMMARIES)?;
+    word(&path, "generate_summary", former, &SUMMARIES)?;
+    if let Some(effort) = word(&path, "effort", effort, &EFFORTS)? {
         chat.string("reasoning_effort", &effort);
     }
     Ok(())

@@ -63,8 +63,7 @@ impl NativeFrames {
 
     /// Keeps a frame that comes before the content, and returns its response object.
     pub(super) fn opening<'d>(&mut self, name: &str, data: &'d str) -> Option<View<'d>> {
-        let is_opening = matches!(name, "response.created" | "response.queued" | "response.in_progress");
-        if !is_opening || self.has_begun || self.opening.len() >= MAX_OPENING {
+        if !is_state(name) || self.has_begun || self.opening.len() >= MAX_OPENING {
             return None;
         }
         let object = response_of(data)?;
@@ -108,12 +107,22 @@ impl NativeFrames {
         self.has_begun = true;
         let opening = std::mem::take(&mut self.opening);
         for (name, object) in &opening {
-            frames.begin(name, out);
-            put(out, ",\"response\":");
-            out.extend_from_slice(&native::snapshot(facts, id, object));
-            end(out);
+            write_snapshot(name, &native::snapshot(facts, id, object), frames, out);
         }
         !opening.is_empty()
+    }
+
+    /// Writes a frame behind the beginning that has a response object; false for a frame without one.
+    pub(super) fn write_state(
+        (name, data): (&str, &str),
+        facts: &AnswerFacts,
+        id: &str,
+        frames: &mut Frames,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        let Some(object) = is_state(name).then(|| response_of(data)).flatten() else { return false };
+        write_snapshot(name, &native::snapshot(facts, id, object.text()), frames, out);
+        true
     }
 
     /// Takes the gateway's seals. A frame that waits for one of them is written.
@@ -180,6 +189,18 @@ impl NativeFrames {
             self.count += 1;
         }
     }
+}
+
+/// Whether a frame of this name holds the response object of an unfinished response.
+fn is_state(name: &str) -> bool {
+    matches!(name, "response.created" | "response.queued" | "response.in_progress")
+}
+
+fn write_snapshot(name: &str, object: &[u8], frames: &mut Frames, out: &mut Vec<u8>) {
+    frames.begin(name, out);
+    put(out, ",\"response\":");
+    out.extend_from_slice(object);
+    end(out);
 }
 
 /// The response object of a frame.

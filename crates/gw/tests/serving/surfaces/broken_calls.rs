@@ -1,0 +1,137 @@
+//! Calls of tools whose arguments are no JSON, for clients of the Messages API, which knows objects alone.
+
+use gw_testkit::Answer;
+use gw_testkit::upstream::{chat_body, sse_data};
+use serde_json::{Value, json};
+
+use super::{ask_messages, event, message};
+use crate::harness::ledger::rows;
+use crate::harness::{World, with, world};
+
+/// Arguments that no client can read: some are cut off, and some have their last brace.
+const BROKEN: [&str; 3] = [r#"{"city":"Os"#, "{city: Oslo}", r#"{"city":"Oslo",}"#];
+
+fn request(stream: bool) -> Value {
+    let tool = json!({"name": "look", "input_schema": {"type": "object"}});
+    with(message("acme/fast"), json!({"stream": stream, "tools": [tool]}))
+}
+
+/// The upstream's stream: a text, and calls with these arguments.
+fn stream(calls: &[&str], finish: &str) -> Answer {
+    let mut chunks = vec![sse_data(&json!({"role": "assistant", "content": "Well"}), None)];
+    for (index, arguments) in calls.iter().enumerate() {
+        let function = json!({"name": "look", "arguments": arguments});
+        let call =
+            json!({"index": index, "id": format!("call_{index}"), "type": "function", "function": function});
+        chunks.push(sse_data(&json!({"tool_calls": [call]}), None));
+    }
+    chunks.push(sse_data(&json!({}), Some(finish)));
+    let mut usage = sse_data(&json!({}), None);
+    usage["choices"] = json!([]);
+    usage["usage"] = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
+    chunks.push(usage);
+    Answer::sse().all(&chunks).done()
+}
+
+/// The events that a client gets.
+async fn told(world: &World) -> Vec<(String, Value)> {
+    let mut stream = world.client.stream("/v1/messages", &request(true)).await;
+    stream.rest().await.iter().filter_map(|frame| event(frame)).collect()
+}
+
+#[tokio::test]
+async fn a_stream_with_a_call_that_is_no_json_ends_with_an_error_and_is_charged() {
+    let world = world().await;
+    let mut asked = 0;
+    for broken in BROKEN {
+        // The broken call is the only one, the first one or the last one.
+        for calls in [&[broken][..], &[broken, "{}"], &["{}", broken]] {
+            for finish in ["tool_calls", "stop"] {
+                world.upstream.enqueue(stream(calls, finish));
+                let events = told(&world).await;
+                let label = format!("{calls:?} {finish}: {events:?}");
+                let (name, last) = events.last().expect("an event");
+                assert_eq!(
+                    (name.as_str(), &last["error"]["type"]),
+                    ("error", &json!("api_error")),
+                    "{label}"
+                );
+                assert!(last["error"]["message"].to_string().contains("not valid JSON"), "{label}");
+                assert!(
+                    events.iter().all(|(name, _)| name != "message_stop" && name != "message_delta"),
+                    "{label}"
+                );
+                asked += 1;
+                let found = rows(&world.gateway, asked).await;
+                for row in found {
+                    assert_eq!(
+                        (row.status.as_str(), row.cost),
+                        ("upstream_stream_error", 4_500_000_000),
+                        "{row:?}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_says_why_it_is_not_whole_ends_as_it_did() {
+    let world = world().await;
+    for (finish, reason) in [("length", "max_tokens"), ("content_filter", "refusal")] {
+        world.upstream.enqueue(stream(&["{}", BROKEN[0]], finish));
+        let events = told(&world).await;
+        let [.., (_, delta), (name, _)] = &events[..] else { panic!("{events:?}") };
+        assert_eq!(
+            (name.as_str(), &delta["delta"]["stop_reason"]),
+            ("message_stop", &json!(reason)),
+            "{events:?}"
+        );
+    }
+    for whole in [r#"{"city":"Oslo"}"#, "", "{} and more", "null", "[1]", "no JSON"] {
+        world.upstream.enqueue(stream(&[whole, whole], "tool_calls"));
+        let events = told(&world).await;
+        assert_eq!(events.last().expect("an event").0, "message_stop", "{whole}: {events:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_input_of_a_plain_answer_is_an_object() {
+    let world = world().await;
+    for (arguments, input) in [
+        (BROKEN[0], json!({"input": BROKEN[0]})),
+        (BROKEN[1], json!({"input": BROKEN[1]})),
+        (r#"{"city":"Oslo"}"#, json!({"city": "Oslo"})),
+    ] {
+        for (finish, reason) in [("tool_calls", "tool_use"), ("length", "max_tokens")] {
+            let mut answer = chat_body("plain", "Well");
+            answer["choices"][0]["finish_reason"] = json!(finish);
+            answer["choices"][0]["message"]["tool_calls"] = json!([{"id": "call_1", "type": "function",
+                "function": {"name": "look", "arguments": arguments}}]);
+            world.upstream.enqueue(Answer::json(200, &answer));
+            let got = ask_messages(&world.client, &request(false)).await.ok().json();
+            assert_eq!((&got["content"][1]["input"], &got["stop_reason"]), (&input, &json!(reason)), "{got}");
+        }
+    }
+}
+
+/// A chat's answer that is kept, and streamed to a client of the Messages API.
+#[tokio::test]
+async fn a_cached_answer_with_such_a_call_does_not_look_complete_either() {
+    let world = world().await;
+    let mut answer = chat_body("plain", "Well");
+    answer["choices"][0]["finish_reason"] = json!("tool_calls");
+    answer["choices"][0]["message"]["tool_calls"] =
+        json!([{"id": "call_1", "type": "function", "function": {"name": "look", "arguments": BROKEN[0]}}]);
+    world.upstream.enqueue(Answer::json(200, &answer));
+    let cached = |stream| with(request(stream), json!({"cache": {"enabled": true}}));
+    let first = ask_messages(&world.client, &cached(false)).await.ok().json();
+    assert_eq!(first["content"][1]["input"], json!({"input": BROKEN[0]}), "{first}");
+    let mut stream = world.client.stream("/v1/messages", &cached(true)).await;
+    let events: Vec<_> = stream.rest().await.iter().filter_map(|frame| event(frame)).collect();
+    assert_eq!(
+        (events.last().expect("an event").0.as_str(), world.upstream.hits()),
+        ("error", 1),
+        "{events:?}"
+    );
+}
