@@ -6,6 +6,7 @@ mod charges_by_ending;
 mod clock_jumps;
 mod cost;
 mod damaged_journal;
+mod grouped_sums;
 mod hour_writes;
 mod log_size;
 mod media_by_ending;
