@@ -1,8 +1,9 @@
 //! Answers the budgets' question to the ledger: the amount spent in a period.
 
+mod names;
 mod one_moment;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use gw_limits::{
     SubjectKind,
 };
 use gw_store::journal::Journal;
-use gw_store::ledger::{Cursor, Filter, GroupBy, Spender, Spent};
+use gw_store::ledger::{Cursor, Entry, Filter, GroupBy, Spender, Spent, TaggedCost};
 use gw_store::{CountedTime, Store};
 use gw_wire::attribution::Dimension;
 
@@ -83,8 +84,7 @@ impl SpendingLedger for LedgerSpending {
     }
 }
 
-/// The spending of a counter of a rule. A request with two tags that the rule names counts twice here, which is safer than not at
-/// all.
+/// The spending of a counter of a rule.
 async fn rule_spending(
     store: &Store,
     id: &str,
@@ -203,8 +203,16 @@ async fn exact_steps(
         until: until.map(|until| until.saturating_mul(1000)),
         ..Filter::default()
     };
-    let mut steps: BTreeMap<i64, i128> = BTreeMap::new();
-    for filter in filters(store, counter, &time).await? {
+    let tags = tags(store, counter, &time).await?;
+    let (mut steps, mut seen): (BTreeMap<i64, i128>, HashSet<String>) = Default::default();
+    let is_counted = |row: &Entry| {
+        let names = row.attribution.as_deref();
+        let tags = names.map_or(&[][..], |names| &names.tags);
+        is_of_keys(keys.as_deref(), &row.key_id)
+            && is_of_team(counter, row.team.as_deref())
+            && names::fit(counter, tags, names.is_some_and(|names| names.end_user.is_some()))
+    };
+    for filter in filters(store, counter, &time, &tags).await? {
         let mut after = None;
         for page in 0.. {
             if page == MAX_PAGES {
@@ -213,7 +221,11 @@ async fn exact_steps(
             }
             let rows = store.requests(&filter, after.as_ref(), PAGE_ROWS).await;
             let rows = rows.map_err(|error| unavailable(&error))?;
-            for row in rows.iter().filter(|row| keys.as_ref().is_none_or(|keys| keys.contains(&row.key_id))) {
+            for row in rows.iter().filter(|row| is_counted(row)) {
+                // A request with two of the tags is found for each of them.
+                if tags.len() > 1 && !seen.insert(row.request_id.clone()) {
+                    continue;
+                }
                 let at = row.at.div_euclid(1000);
                 let sum = steps.entry(at - at.rem_euclid(step)).or_default();
                 *sum = sum.saturating_add(row.cost);
@@ -239,15 +251,82 @@ async fn rule_sum(
         until: until.map(|until| until.saturating_mul(1000)),
         ..Filter::default()
     };
-    let mut sum = 0_i128;
-    for filter in filters(store, counter, &time).await? {
-        for (key, sums) in store.usage(GroupBy::Key, &filter).await.map_err(|error| unavailable(&error))? {
-            if keys.as_ref().is_none_or(|keys| keys.contains(&key)) {
-                sum = sum.saturating_add(sums.cost);
-            }
+    if names::are_needed(counter) {
+        let filters = filters(store, counter, &time, &[tags_of_split(counter)]).await?;
+        if let Some(sum) = named_sum(store, counter, keys.as_deref(), &filters).await? {
+            return Ok(sum);
         }
     }
+    let tags = tags(store, counter, &time).await?;
+    let mut sum = 0_i128;
+    for filter in filters(store, counter, &time, &tags).await? {
+        sum = sum.saturating_add(sum_of(store, counter, keys.as_deref(), &filter).await?);
+    }
     Ok(sum)
+}
+
+/// The cost of the requests of a filter, whatever their names.
+async fn sum_of(
+    store: &Store,
+    counter: &CounterId,
+    keys: Option<&[String]>,
+    filter: &Filter,
+) -> Result<i128, LedgerUnavailable> {
+    let of = async |by: GroupBy, filter: &Filter| {
+        store.usage(by, filter).await.map_err(|error| unavailable(&error))
+    };
+    if counter.split_value("team") != Some(None) {
+        let costs = of(GroupBy::Key, filter).await?;
+        return Ok(costs.iter().filter(|(key, _)| is_of_keys(keys, key)).map(|(_, sums)| sums.cost).sum());
+    }
+    // No filter finds the requests without a team.
+    let each = keys.map_or_else(|| vec![None], |keys| keys.iter().cloned().map(Some).collect());
+    let mut sum = 0_i128;
+    for key_id in each {
+        let costs = of(GroupBy::Team, &Filter { key_id, ..filter.clone() }).await?;
+        sum = sum.saturating_add(
+            costs.iter().filter(|(team, _)| team.is_empty()).map(|(_, sums)| sums.cost).sum(),
+        );
+    }
+    Ok(sum)
+}
+
+/// As [`sum_of`], of the requests whose names the counter has. None: they have too many combinations of tags. Requests without any name are
+/// in no sum by names, so they are what all others leave of the whole.
+async fn named_sum(
+    store: &Store,
+    counter: &CounterId,
+    keys: Option<&[String]>,
+    filters: &[Filter],
+) -> Result<Option<i128>, LedgerUnavailable> {
+    let has_nameless = names::fit(counter, &[], false);
+    let is_other = |cost: &&TaggedCost| {
+        is_of_keys(keys, &cost.key_id)
+            && is_of_team(counter, cost.team.as_deref())
+            && names::fit(counter, &cost.tags, cost.has_end_user) != has_nameless
+    };
+    let mut sum = 0_i128;
+    for filter in filters {
+        let costs = store.costs_by_tags(filter, MAX_TAG_LISTS).await.map_err(|error| unavailable(&error))?;
+        if costs.len() >= MAX_TAG_LISTS as usize {
+            return Ok(None);
+        }
+        let others: i128 = costs.iter().filter(is_other).map(|cost| cost.cost).sum();
+        sum = sum.saturating_add(match has_nameless {
+            true => sum_of(store, counter, keys, filter).await?.saturating_sub(others).max(0),
+            false => others,
+        });
+    }
+    Ok(Some(sum))
+}
+
+fn is_of_keys(keys: Option<&[String]>, key: &str) -> bool {
+    keys.is_none_or(|keys| keys.iter().any(|known| known == key))
+}
+
+/// Whether requests of this team count. Filters find those of a named team.
+fn is_of_team(counter: &CounterId, team: Option<&str>) -> bool {
+    counter.split_value("team") != Some(None) || team.is_none()
 }
 
 /// The ids of the keys of a counter. None: all keys.
@@ -270,18 +349,18 @@ async fn filters(
     store: &Store,
     counter: &CounterId,
     time: &Filter,
+    tags: &[Vec<String>],
 ) -> Result<Vec<Filter>, LedgerUnavailable> {
-    let tags = tags(store, counter, time).await?;
     let choices = |split: &str, matched: &[String]| match counter.split_value(split) {
         Some(Some(value)) => vec![Some(value.to_owned())],
-        // The requests without a value have no filter of their own: those of all values count, which is safer.
+        // The requests without a value have no filter of their own.
         Some(None) | None if matched.is_empty() => vec![None],
         Some(None) | None => matched.iter().cloned().map(Some).collect(),
     };
     let mut filters = Vec::new();
     for team in choices("team", &counter.matched.teams) {
         for user in choices("end_user", &counter.matched.end_users) {
-            for tags in &tags {
+            for tags in tags {
                 let users = user.iter().map(|user| (Dimension::EndUser, user.clone()));
                 let tags = tags.iter().map(|tag| (Dimension::Tag, tag.clone()));
                 filters.push(Filter {
@@ -335,6 +414,9 @@ async fn named<T>(
     Ok(names.filter(|name| patterns.iter().any(|pattern| matches(pattern, name))).map(Some).collect())
 }
 
+/// The most combinations of tags that are read. Beyond them the requests of all values and tags count, each once for each tag: a budget may
+/// end too early, and never too late.
+const MAX_TAG_LISTS: u32 = 100_000;
 /// The most tags that are read for a pattern.
 const MAX_TAGS: u32 = 1_000;
 
@@ -344,10 +426,7 @@ async fn tags(
     counter: &CounterId,
     time: &Filter,
 ) -> Result<Vec<Vec<String>>, LedgerUnavailable> {
-    let tag_of = |(by, value): &(String, Option<String>)| {
-        Some(format!("{}:{}", by.strip_prefix("tag:")?, value.as_ref()?))
-    };
-    let of_split: Vec<String> = counter.split.iter().filter_map(tag_of).collect();
+    let of_split = tags_of_split(counter);
     if !of_split.is_empty() {
         return Ok(vec![of_split]);
     }
@@ -361,6 +440,14 @@ async fn tags(
     let names = used.listed.into_iter().map(|(name, _)| name);
     let is_one = |name: &String| patterns.iter().any(|pattern| matches(pattern, name));
     Ok(names.filter(is_one).map(|name| vec![name]).collect())
+}
+
+/// The tags that the values of the counter stand for. A request of the counter has all of them.
+fn tags_of_split(counter: &CounterId) -> Vec<String> {
+    let tag_of = |(by, value): &(String, Option<String>)| {
+        Some(format!("{}:{}", by.strip_prefix("tag:")?, value.as_ref()?))
+    };
+    counter.split.iter().filter_map(tag_of).collect()
 }
 
 fn unavailable(error: &dyn std::fmt::Display) -> LedgerUnavailable {

@@ -237,7 +237,9 @@ impl Rule {
                 "model" => target.map(|target| target.model),
                 "provider" => target.map(|target| target.provider),
                 tag => {
-                    let values = tag_values(attribution, tag.strip_prefix("tag:").unwrap_or(tag));
+                    let tags = attribution.map_or(&[][..], |attribution| &attribution.tags);
+                    let values: Vec<&str> =
+                        tag_values(tags, tag.strip_prefix("tag:").unwrap_or(tag)).collect();
                     if let Some((last, others)) = values.split_last() {
                         let with = |value: &&str| push(splits.clone(), by, Some(*value));
                         let mut all: Vec<Split> = others.iter().flat_map(with).collect();
@@ -284,9 +286,8 @@ fn end_user(attribution: Option<&Attribution>) -> Option<&str> {
 }
 
 /// The values of the tags `NAME:value`. A request has few tags.
-fn tag_values<'a>(attribution: Option<&'a Attribution>, name: &str) -> Vec<&'a str> {
-    let tags = attribution.into_iter().flat_map(|attribution| attribution.tags.iter());
-    tags.filter_map(|tag| tag.strip_prefix(name)?.strip_prefix(':')).collect()
+pub(crate) fn tag_values<'a>(tags: &'a [Box<str>], name: &str) -> impl Iterator<Item = &'a str> {
+    tags.iter().filter_map(move |tag| tag.strip_prefix(name)?.strip_prefix(':'))
 }
 
 /// Adds a value to each of these splits.

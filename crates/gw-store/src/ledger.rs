@@ -31,7 +31,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-pub use attribution::UsageByName;
+pub use attribution::{TaggedCost, UsageByName};
 pub use decision::{Decision, ExcludedModel, RankedModel};
 pub use line::Line;
 pub(crate) use line::{BegunLine, read as read_json, read_prefix};

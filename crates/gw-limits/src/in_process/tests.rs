@@ -2,6 +2,7 @@
 
 mod added_budgets;
 mod free_requests;
+mod many_counters;
 mod partial_reservations;
 mod periods;
 

@@ -3,6 +3,7 @@
 //! `usage_attributions` has the sums of an hour for each combination of names, so it answers every question. `usage_names` has the sums
 //! of a day for each single name, so that a report over months reads few rows.
 
+mod costs;
 mod report;
 mod sums;
 
@@ -11,6 +12,7 @@ use gw_wire::attribution::{Attribution, Dimension};
 use super::Filter;
 use crate::sql::Sql;
 
+pub use self::costs::TaggedCost;
 pub use self::report::UsageByName;
 pub(super) use self::report::{push_detail, push_named_days};
 pub(super) use self::sums::{AttributedSums, add_up_postgres, add_up_sqlite};

@@ -68,7 +68,7 @@ pub fn default_answer(request: &Recorded) -> Answer {
         "score" => Answer::json(200, &score_body(&body, &model)),
         "moderations" => Answer::json(200, &moderation_body(&body, &model)),
         "generations" if streamed => image_stream(),
-        "generations" => Answer::json(200, &images_body(&body)),
+        "generations" | "edits" => Answer::json(200, &images_body(&body)),
         "speech" => Answer::full(200, &[("content-type", "audio/mpeg")], b"sound"),
         "transcriptions" | "translations" => Answer::json(200, &json!({ "text": "Hello from upstream" })),
         "models" => Answer::json(

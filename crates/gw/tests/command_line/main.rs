@@ -29,3 +29,4 @@ mod models_update;
 mod probe;
 mod reconcile;
 mod simulate;
+mod usage_by_name;

@@ -1,5 +1,7 @@
 //! `model-gateway reconcile`: a ledger with known rows against reports with planted differences.
 
+mod recorded;
+
 use std::process::Output;
 
 use gw_store::Store;

@@ -149,6 +149,32 @@ async fn reports_by_name_are_those_of_the_rows() {
     .await;
 }
 
+#[tokio::test]
+async fn costs_by_tags_are_those_of_the_rows() {
+    type Sums = BTreeMap<(Vec<Box<str>>, bool, String, Option<String>), i128>;
+    on_both(async |place| {
+        let store = place.open().await;
+        store.record(&entries()).await.unwrap();
+        for filter in filters() {
+            let mut found = Sums::new();
+            for cost in store.costs_by_tags(&filter, 10_000).await.unwrap() {
+                *found.entry((cost.tags, cost.has_end_user, cost.key_id, cost.team)).or_default() +=
+                    cost.cost;
+            }
+            let mut expected = Sums::new();
+            for entry in entries().iter().filter(|entry| matches(&filter, entry)) {
+                let Some(names) = entry.attribution.as_deref() else { continue };
+                let (key, team) = (entry.key_id.clone(), entry.team.clone());
+                let place = (names.tags.clone(), names.end_user.is_some(), key, team);
+                *expected.entry(place).or_default() += entry.cost;
+            }
+            assert_eq!(found, expected, "{filter:?}");
+            assert!(store.costs_by_tags(&filter, 1).await.unwrap().len() <= 1);
+        }
+    })
+    .await;
+}
+
 /// The reports of all time read sums of their own, and those of a span read the sums of days and hours.
 #[tokio::test]
 async fn sums_of_all_time_stay_those_of_the_rows_over_late_rows_a_restart_and_a_purge() {

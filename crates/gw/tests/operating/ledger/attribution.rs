@@ -1,9 +1,12 @@
 //! Whom a request is for and what it belongs to: on every surface, in rows, reports, metrics and exports, and never at an upstream.
 
-use gw_testkit::{Answer, Client, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use gw_testkit::{Answer, Client, PIXEL, Response};
 use serde_json::{Value, json};
 
 use super::rows;
+use crate::harness::forms::{FORM, form, recording};
 use crate::harness::management::{ask, create};
 use crate::harness::{ADMIN, Setup, World, assert_error, chat, logged, with};
 
@@ -13,10 +16,14 @@ const CLAUDE: &str = "[[providers]]\nname = \"claude\"\napi = \"anthropic\"\nbas
     [[models]]\nid = \"claude/m\"\ncategory = [\"chat\"]\n\
     pricing = { official_input_per_m = 1.0, official_output_per_m = 2.0, currency = \"USD\" }\n";
 
+/// A route whose requests pass through to `acme`.
+const PASS: &str = "[[passthrough]]\npath = \"/pass\"\nprovider = \"acme\"\nusage = \"openai\"\n";
+
 /// A gateway whose key `trusted` is believed.
 async fn world() -> World {
-    let extra =
-        format!("{CLAUDE}[[keys]]\nname = \"trusted\"\nkey = \"{TRUSTED}\"\ntrust_attribution = true\n");
+    let extra = format!(
+        "{CLAUDE}{PASS}[[keys]]\nname = \"trusted\"\nkey = \"{TRUSTED}\"\ntrust_attribution = true\n"
+    );
     Setup { extra, ..Setup::default() }.start().await
 }
 
@@ -60,6 +67,30 @@ fn surfaces() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// A request of each surface whose names come from headers alone: its path, its media type and its body.
+fn surfaces_of_headers() -> Vec<(&'static str, &'static str, Vec<u8>)> {
+    let json = |path, body: Value| (path, "application/json", body.to_string().into_bytes());
+    let contents = || json!({"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]});
+    let picture: &[u8] = &BASE64_STANDARD.decode(PIXEL).expect("a picture");
+    let edit = form(&[
+        ("model", None, b"acme/paint"),
+        ("prompt", None, b"a dog"),
+        ("image", Some("a.png"), picture),
+    ]);
+    let heard = recording(&[("model", "acme/hear")]);
+    vec![
+        json("/v1/images/generations", json!({"model": "acme/paint", "prompt": "a cat"})),
+        ("/v1/images/edits", FORM, edit),
+        json("/v1/audio/speech", json!({"model": "acme/speak", "input": "Hello", "voice": "alloy"})),
+        ("/v1/audio/transcriptions", FORM, heard.clone()),
+        ("/v1/audio/translations", FORM, heard),
+        json("/v1beta/models/acme%2Ffast:generateContent", contents()),
+        json("/v1beta/models/acme%2Ffast:streamGenerateContent?alt=sse", contents()),
+        json("/v1beta/models/acme%2Fembed:embedContent", json!({"content": {"parts": [{"text": "Hello"}]}})),
+        json("/pass/chat/completions", chat("fast-2026-01")),
+    ]
+}
+
 /// The members that hold names, in every surface.
 fn named(request: &Value) -> Value {
     with(request.clone(), json!({"tags": ["amber"], "metadata": {"tags": ["pink"], "user_id": "carl"}}))
@@ -98,8 +129,18 @@ async fn every_surface_has_the_names_and_no_upstream_gets_them() {
             assert_eq!(names(&row), expected, "{path} {row}");
         }
     }
+    for (path, media, body) in surfaces_of_headers() {
+        for (client, expected) in [
+            (&trusted, json!(["ann", ["team:red", "blue", "green"], "acme/shop", "main", "12"])),
+            (&plain, json!([null, [], "acme/shop", "main", "12"])),
+        ] {
+            let answer = client.send("POST", path, Some(media), Some(&body)).await.ok();
+            let row = logged(&admin, &id_of(&answer)).await;
+            assert_eq!(names(&row), expected, "{path} {row}");
+        }
+    }
     let sent = [world.upstream.requests(), world.second.requests()].concat();
-    assert!(sent.len() >= 2 * surfaces().len(), "{}", sent.len());
+    assert!(sent.len() >= 2 * (surfaces().len() + surfaces_of_headers().len()), "{}", sent.len());
     let native = sent.last().expect("a call").json();
     assert_eq!(native["metadata"], json!({"user_id": "carl"}), "the client's own member stays");
     for sent in sent {

@@ -12,10 +12,11 @@ use gw_testkit::{Answer, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
+use crate::harness::ledger::rows_in;
 use crate::harness::providers::{CLAUDE_ON_VERTEX, config_of_all, targets, words};
-use crate::harness::{KEY, binary};
+use crate::harness::{ADMIN, KEY, binary};
 use crate::ledger::charges::{UNSAID, kinds, prompt_tokens};
-use crate::ledger::hour_writes;
+use crate::ledger::{grouped_sums, hour_writes};
 
 const CHAT: &str = "/v1/chat/completions";
 /// One token at one USD per million.
@@ -62,6 +63,7 @@ fn cases(ending: &'static str) -> Vec<Case> {
             body["model"] = json!(model);
             body["max_tokens"] = json!(50);
             body["user"] = json!(user);
+            body["tags"] = json!([format!("ending:{ending}"), format!("kind:{kind}")]);
             if ending == HEDGED || ending == KILLED_HEDGED {
                 let second = beside(place);
                 body["stream"] = json!(true);
@@ -173,6 +175,11 @@ async fn every_ending_of_every_kind_in_every_dialect_costs_what_its_upstreams_we
     let mut config = config.replacen("[server]\n", "[server]\nshed_after_ms = 0\n", 1);
     config += "[routing]\nretries = 0\n[routing.breaker]\nfailures = 1000\n\
                [routing.hedge]\nafter = 20\nmax_extra_cost_percent = 100\n";
+    config = config.replacen("[[keys]]\n", "[[keys]]\ntrust_attribution = true\n", 1);
+    config += &format!(
+        "[[keys]]\nname = \"boss\"\nkey = \"{ADMIN}\"\nrole = \"admin\"\n{}",
+        grouped_sums::rules(&grouped_sums::BY_NAMES)
+    );
     for (upstream, words) in upstreams.iter().zip(words()) {
         upstream.respond_with(move |request| answer(request, &words));
     }
@@ -189,15 +196,25 @@ async fn every_ending_of_every_kind_in_every_dialect_costs_what_its_upstreams_we
     }
     let count = cases(LEFT).len();
     by_user(data.path(), RICH_CALLS + 7 * count).await;
+    assert_sums(&gateway, data.path(), RICH_CALLS + 7 * count).await;
     let under_way = (
         start_all(&gateway, &upstreams, cases(KILLED)).await,
         start_all(&gateway, &upstreams, cases(KILLED_HEDGED)).await,
     );
     let _ = gateway.stop();
     drop(under_way);
-    let _gateway = start(&config, data.path()).await;
+    let gateway = start(&config, data.path()).await;
     let rows = by_user(data.path(), RICH_CALLS + 9 * count).await;
     assert_charges(&rows);
+    assert_sums(&gateway, data.path(), RICH_CALLS + 9 * count).await;
+}
+
+/// Every report and every rule has the sum of its rows.
+async fn assert_sums(gateway: &Gateway, data: &Path, count: usize) {
+    let rows = rows_in(&data.join("gateway.db"), count).await;
+    let (admin, asker) = (gateway.client().with_key(ADMIN), gateway.client().with_key(KEY));
+    grouped_sums::assert_reports(&admin, &rows).await;
+    grouped_sums::assert_rules(&admin, &asker, &rows).await;
 }
 
 /// Checks each charge.

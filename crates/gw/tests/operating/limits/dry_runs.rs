@@ -1,8 +1,11 @@
 //! A dry run tells what a request would do and does nothing; a request may bound its own cost. Both on every surface.
 
-use gw_testkit::{Client, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use gw_testkit::{Client, PIXEL, Response};
 use serde_json::{Value, json};
 
+use crate::harness::forms::{FORM, form, recording};
 use crate::harness::{ADMIN, Setup, World, assert_error, chat, with};
 
 fn message(model: &str) -> Value {
@@ -31,6 +34,37 @@ fn surfaces() -> Vec<(&'static str, Value)> {
     ]
 }
 
+/// A request of each surface of media and of Gemini: its path, its media type, its body and its model.
+fn media() -> Vec<(&'static str, &'static str, Vec<u8>, &'static str)> {
+    const JSON: &str = "application/json";
+    let json = |body: Value| body.to_string().into_bytes();
+    let contents = json(json!({
+        "contents": [{"role": "user", "parts": [{"text": "Hello"}]}], "generationConfig": {"maxOutputTokens": 20},
+    }));
+    let picture: &[u8] = &BASE64_STANDARD.decode(PIXEL).expect("a picture");
+    let edit = form(&[
+        ("model", None, b"acme/paint"),
+        ("prompt", None, b"a dog"),
+        ("image", Some("a.png"), picture),
+    ]);
+    let heard = recording(&[("model", "acme/hear")]);
+    let say = json(json!({"model": "acme/speak", "input": "Hello", "voice": "alloy"}));
+    vec![
+        (
+            "/v1/images/generations",
+            JSON,
+            json(json!({"model": "acme/paint", "prompt": "a cat"})),
+            "acme/paint",
+        ),
+        ("/v1/images/edits", FORM, edit, "acme/paint"),
+        ("/v1/audio/speech", JSON, say, "acme/speak"),
+        ("/v1/audio/transcriptions", FORM, heard.clone(), "acme/hear"),
+        ("/v1/audio/translations", FORM, heard, "acme/hear"),
+        ("/v1beta/models/acme%2Ffast:generateContent", JSON, contents.clone(), "acme/fast"),
+        ("/v1beta/models/acme%2Ffast:streamGenerateContent?alt=sse", JSON, contents, "acme/fast"),
+    ]
+}
+
 fn dry(client: &Client) -> Client {
     client.with_header("x-gateway-dry-run", "true")
 }
@@ -38,7 +72,8 @@ fn dry(client: &Client) -> Client {
 async fn world() -> World {
     let keys = "[[keys]]\nname = \"once\"\nkey = \"sk-once\"\nrpm = 1\n\
         [[keys]]\nname = \"poor\"\nkey = \"sk-poor\"\nbudget_usd = 0.000000001\n\
-        [[keys]]\nname = \"strict\"\nkey = \"sk-strict\"\nbudget_usd = 5\nunpriced = \"refuse\"\nlog_payloads = true\n";
+        [[keys]]\nname = \"strict\"\nkey = \"sk-strict\"\nbudget_usd = 5\nunpriced = \"refuse\"\nlog_payloads = true\n\
+        [[passthrough]]\npath = \"/pass\"\nprovider = \"acme\"\nusage = \"openai\"\n";
     Setup { extra: keys.to_owned(), ..Setup::default() }.start().await
 }
 
@@ -99,6 +134,41 @@ async fn a_dry_run_plans_every_surface_and_calls_nothing() {
     assert!(message.contains("acme/unpriced"), "{message}");
     assert_eq!(refused["estimate"]["cost_usd"], Value::Null);
     assert_eq!(refused["warnings"], json!(["price_unknown"]));
+}
+
+#[tokio::test]
+async fn media_and_geminis_requests_are_planned_and_bounded_and_requests_that_pass_through_are_not() {
+    let world = world().await;
+    for (path, media, body, model) in media() {
+        let post = async |client: &Client| client.send("POST", path, Some(media), Some(&body)).await;
+        let report = post(&dry(&world.client)).await.ok().json();
+        assert_eq!(
+            (&report["object"], &report["model"]),
+            (&json!("gateway.dry_run"), &json!(model)),
+            "{path}"
+        );
+        assert_eq!(report["candidates"], json!([{"model": model, "provider": "acme"}]), "{path}");
+        let cost = &report["estimate"]["cost_usd"];
+        assert!(cost.as_f64().is_some_and(|cost| cost > 0.0), "{path}: {report}");
+        assert_eq!(
+            (&report["rules"], &report["would"], &report["error"], &report["warnings"]),
+            (&json!([]), &json!("serve"), &Value::Null, &json!([])),
+            "{path}"
+        );
+        let bounded = |most: &str| world.client.with_header("x-gateway-max-cost-usd", most);
+        let refused = post(&bounded("0.000000001")).await;
+        assert_eq!(refused.status, 400, "{path}: {}", refused.text());
+        assert!(refused.text().contains("x-gateway-max-cost-usd"), "{path}: {}", refused.text());
+        assert_eq!(world.upstream.hits(), 0, "{path}");
+        post(&bounded(&cost.to_string())).await.ok();
+        assert_eq!(world.upstream.hits(), 1, "{path}");
+        world.upstream.forget_requests();
+    }
+    for client in [dry(&world.client), world.client.with_header("x-gateway-max-cost-usd", "1")] {
+        let refused = client.post_json("/pass/chat/completions", &chat("m")).await;
+        assert_error("pass", &refused, 400, "invalid_request_error", "unsupported_parameter");
+    }
+    assert_eq!(world.upstream.hits(), 0);
 }
 
 #[tokio::test]

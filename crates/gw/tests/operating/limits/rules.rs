@@ -1,8 +1,10 @@
 //! Rules of budgets: they hold on every surface, name themselves in a refusal, and show their state.
 
 mod aliases;
+mod bursts;
 mod checks;
 mod replicas;
+mod restarts;
 mod shadow;
 mod targets;
 

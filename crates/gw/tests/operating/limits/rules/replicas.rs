@@ -5,11 +5,11 @@ use gw_store::Store;
 use gw_store::ledger::Filter;
 use gw_testkit::postgres::Postgres;
 use gw_testkit::wait::within;
-use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Redis, Response, Signal};
+use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Redis, Response, Signal, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use super::{CHAT, ask, assert_refused, message, response};
+use super::{CHAT, ask, assert_refused, bursts, message, response};
 use crate::harness::{ADMIN, Setup, binary, chat};
 
 struct Replicas {
@@ -193,4 +193,92 @@ async fn requests_of_a_killed_replica_are_charged_to_rules_and_the_rest_is_free_
     }
     let room = ((0.00006 - sums.1) / 0.00002 + 1e-9) as usize;
     assert_eq!(served, room, "{sums:?}");
+}
+
+/// A burst of 200 chats, embeddings and responses, half of them at each replica.
+async fn mixed_burst(clients: [Client; 2]) -> Vec<Response> {
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..bursts::REQUESTS {
+        let client = clients[number % 2].clone();
+        tasks.spawn(async move { bursts::post(&client, number).await });
+    }
+    tasks.join_all().await
+}
+
+#[tokio::test]
+async fn requests_and_tokens_a_minute_over_two_replicas_are_never_crossed() {
+    for (kind, limit) in [("tag = \"shop:*\"", "rpm = 5"), ("end_user = \"ann\"", "tpm = 75")] {
+        let rule = format!("[[budgets]]\nname = \"five\"\nmatch = {{ {kind} }}\n{limit}\n");
+        let replicas = replicas(&rule).await;
+        let clients = [0, 1].map(|replica| bursts::named(&replicas.client(replica)));
+        let began = std::time::Instant::now();
+        let first = bursts::served(kind, &mixed_burst(clients).await, "rate_limit_exceeded");
+        assert_eq!(replicas.upstream.hits(), first, "{kind}");
+        let store = Store::open_url(&replicas.store).await.expect("the store");
+        let mut tokens = 0;
+        within("all rows are in the store", async {
+            loop {
+                let total = store.total(&Filter::default()).await.expect("sums");
+                tokens = total.tokens.prompt + total.tokens.completion;
+                if total.requests == bursts::REQUESTS as u64 {
+                    break;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        if limit == "rpm = 5" {
+            assert_eq!(first, 5, "{kind}");
+        } else {
+            assert!(first > 0 && tokens <= 75 + bursts::come_back(75, began), "{kind}: {tokens} tokens");
+        }
+    }
+}
+
+/// Both replicas have requests in flight and refuse all others when one of them is killed. Its journal says what its requests cost.
+#[tokio::test]
+async fn a_replica_that_is_killed_in_the_middle_of_a_burst_crosses_no_rule() {
+    // Five chats of 0.00002 USD.
+    let budget = 0.0001;
+    let rule = "[[budgets]]\nname = \"five\"\nmatch = { end_user = \"ann\" }\nbudget_usd = 0.0001\nperiod = \"total\"\n";
+    let mut replicas = replicas(rule).await;
+    let signals = bursts::hold(&replicas.upstream, bursts::REQUESTS);
+    let clients = [0, 1].map(|replica| bursts::named(&replicas.client(replica)));
+    let asking = tokio::spawn(mixed_burst(clients));
+    let held = eventually("every request waits or is refused", || {
+        let held = replicas.upstream.hits();
+        let all = replicas.gateways.iter();
+        let refused: usize = all.map(|(gateway, _)| bursts::refusals(gateway, "insufficient_quota")).sum();
+        (held + refused == bursts::REQUESTS).then_some(held)
+    })
+    .await;
+    let (killed, data) = replicas.gateways.remove(0);
+    let _ = killed.stop();
+    signals.iter().for_each(Signal::fire);
+    // The test's client panics where the connection of a killed replica ends without an answer.
+    let _ = asking.await;
+    let again = launch_in(data, &replicas.config).await;
+    replicas.gateways.push(again);
+    let store = Store::open_url(&replicas.store).await.expect("the store");
+    let mut spent = 0.0;
+    within("the rule has what the rows have", async {
+        loop {
+            let counter = replicas.counter(0, 0).await;
+            let total = store.total(&Filter::default()).await.expect("sums");
+            spent = total.cost as f64 / 1e15;
+            let is_charged = (counter["spent_usd"].as_f64().unwrap_or(-1.0) - spent).abs() < 1e-12;
+            if total.requests == bursts::REQUESTS as u64 && counter["reserved_usd"] == json!(0) && is_charged
+            {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert!(held > 0 && spent > 0.0 && spent <= budget + 1e-12, "{held} requests for {spent} USD");
+    let mut more = 0;
+    while bursts::named(&replicas.client(more % 2)).post_json(CHAT, &ask()).await.status == 200 {
+        more += 1;
+    }
+    assert_eq!(more, ((budget - spent) / 0.00002 + 1e-9) as usize, "{spent} USD were spent");
 }
