@@ -14,9 +14,10 @@ use tokio::sync::Notify;
 
 use crate::destination::{AlertError, Destination};
 use crate::event::{BudgetSpending, EventData};
+use crate::held::HeldMessages;
 use crate::metrics::{DeliveryMetrics, DeliveryOutcome};
 use crate::settings::AlertSettings;
-use crate::trigger::threshold;
+use crate::trigger::{LEDGER_LAG, threshold};
 
 /// The most claims that this process remembers, so that it need not ask the store.
 const MAX_KNOWN: usize = 10_000;
@@ -53,6 +54,8 @@ struct Shared {
     destinations: RwLock<Arc<[Arc<Destination>]>>,
     /// Claims that some process has made, with their ends.
     known: Mutex<HashSet<String>>,
+    /// Messages that the store did not take.
+    held: HeldMessages,
     /// Wakes the delivery.
     queued: Notify,
 }
@@ -63,8 +66,8 @@ impl Alerts {
     pub fn new(store: Store, first: PreparedAlerts, registry: &mut Registry) -> Self {
         let metrics = DeliveryMetrics::register(registry);
         let destinations = RwLock::new(first.0);
-        let (known, queued) = (Mutex::default(), Notify::new());
-        Self(Arc::new(Shared { store, metrics, destinations, known, queued }))
+        let (known, held, queued) = (Mutex::default(), HeldMessages::default(), Notify::new());
+        Self(Arc::new(Shared { store, metrics, destinations, known, held, queued }))
     }
 
     /// Replaces the alerts.
@@ -84,6 +87,10 @@ impl Alerts {
 
     pub(crate) fn store(&self) -> &Store {
         &self.0.store
+    }
+
+    pub(crate) fn held(&self) -> &HeldMessages {
+        &self.0.held
     }
 
     pub(crate) fn count(&self, alert: &str, outcome: DeliveryOutcome) {
@@ -153,9 +160,12 @@ impl Alerts {
         if is_fixed && self.0.known.lock().contains(&claim.claim) {
             return;
         }
+        if self.0.held.has(&claim) {
+            return;
+        }
         let at = now.div_euclid(1_000);
         let alert = destination.settings.name.clone();
-        let id = id_of(&claim, at);
+        let id = id_of(&claim);
         let message = QueuedAlert { id, alert, body: data.body(event, at), created_at: now, attempts: 0 };
         match self.0.store.queue_alert(&claim, &message).await {
             Ok(QueueResult::Queued) => {
@@ -168,7 +178,14 @@ impl Alerts {
                 self.count(&message.alert, DeliveryOutcome::Full);
                 tracing::warn!(alert = message.alert, event, "too many messages of this alert wait");
             }
-            Err(error) => tracing::warn!(alert = message.alert, event, %error, "an alert is not queued"),
+            Err(error) => {
+                tracing::warn!(alert = message.alert, event, %error, "an alert waits for the store");
+                let alert = message.alert.clone();
+                if !self.0.held.hold(claim, message, event == LEDGER_LAG) {
+                    self.count(&alert, DeliveryOutcome::Full);
+                }
+                self.0.queued.notify_one();
+            }
         }
     }
 
@@ -186,9 +203,9 @@ fn name_of<'a>(parts: impl Iterator<Item = &'a str>) -> String {
     parts.map(|part| part.replace('|', "||")).collect::<Vec<_>>().join("|")
 }
 
-/// The id of a message, which names the claim and the time at which it was made.
-fn id_of(claim: &AlertClaim, at: i64) -> String {
-    let hash = Sha256::digest(format!("{}|{at}", claim.claim).as_bytes());
+/// The id of a message, which names the claim and its end. All processes that tell of an event without the store use one id.
+fn id_of(claim: &AlertClaim) -> String {
+    let hash = Sha256::digest(format!("{}|{}", claim.claim, claim.until).as_bytes());
     format!("msg_{}", hex::encode(hash.get(..ID_BYTES).unwrap_or_default()))
 }
 

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use crate::alerts::Alerts;
 use crate::destination::Destination;
+use crate::held;
 use crate::metrics::DeliveryOutcome;
 use crate::schedule::{LIFETIME, delay};
 
@@ -36,6 +37,7 @@ pub async fn run(alerts: Alerts) {
                 purge(&alerts).await;
             }
             looks = looks.wrapping_add(1);
+            held::look(&alerts).await;
             match alerts.store().alert_queues().await {
                 Ok(queues) => start_due(&alerts, queues, &mut running),
                 Err(error) => tracing::debug!(%error, "the queue of alerts cannot be read"),

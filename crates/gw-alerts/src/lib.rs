@@ -9,6 +9,7 @@ pub mod conditions;
 pub mod delivery;
 mod destination;
 mod event;
+mod held;
 mod looks;
 mod message;
 mod metrics;

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::settings::AlertFormat;
 use crate::trigger::{
     CATALOGUE_OLD, CERTIFICATE_EXPIRING, COST_RISE, ERROR_RISE, KEY_DEAD, LEDGER_LAG, PRICE_UNKNOWN,
-    PROVIDER_DOWN, SESSION_STOPPED, TEST,
+    PROVIDER_DOWN, RECONCILE, SESSION_STOPPED, TEST,
 };
 
 /// The longest summary that PagerDuty takes.
@@ -89,6 +89,7 @@ pub(crate) fn text(event: &Value) -> String {
         CATALOGUE_OLD => format!("The model catalogue is old: {name}."),
         COST_RISE => format!("Requests of {name} cost far more than a week before."),
         ERROR_RISE => format!("Requests of {name} failed far more often than a week before."),
+        RECONCILE => format!("The bill of the provider {name} differs from the ledger."),
         TEST => format!("This is a test of the alert {name}."),
         _ => of_budget(data, name),
     }
@@ -158,6 +159,14 @@ mod tests {
             (&duty["payload"]["summary"], &duty["payload"]["severity"]),
             (&json!(sentence), &json!("warning"))
         );
+    }
+
+    #[test]
+    fn every_event_without_a_budget_has_a_sentence_with_its_name() {
+        for event in crate::trigger::EVENTS {
+            let said = text(&json!({ "event": event, "data": { "kind": "x", "name": "acme" } }));
+            assert!(said.contains("acme") && !said.contains("budget"), "{event}: {said}");
+        }
     }
 
     #[test]

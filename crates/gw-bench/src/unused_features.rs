@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 const MOST_PERCENT: f64 = 0.2;
 
 /// Features with their crates, modules and functions, as they stand in the names that callgrind writes.
-const FEATURES: [(&str, &[&str]); 9] = [
+const FEATURES: [(&str, &[&str]); 14] = [
     ("sessions and guards", &["gw_engine::session_guard", "gw_server::session::", "gw_limits::session"]),
     ("hedged calls", &["gw_engine::upstream::hedge"]),
     (
@@ -34,6 +34,14 @@ const FEATURES: [(&str, &[&str]); 9] = [
     ),
     ("PostgreSQL", &["gw_store::postgres", "sqlx_postgres::"]),
     ("sign-in and identity providers", &["gw_identity::"]),
+    (
+        "rules of budgets",
+        &["gw_engine::rules", "gw_engine::call::rule_holds", "gw_engine::call::enter_target"],
+    ),
+    ("names of requests", &["gw_server::attribution", "gw_wire::attribution"]),
+    ("alerts", &["gw_alerts::", "gw_engine::occurrences"]),
+    ("presets", &["gw_engine::presets", "gw_server::preset"]),
+    ("prompt caches", &["gw_engine::prompt_caches"]),
 ];
 
 /// Checks the dump of a run of plain chats. The report has a line for each feature.

@@ -20,20 +20,22 @@ impl Certificate {
     /// A certificate for these names or addresses, valid now.
     #[must_use]
     pub fn of(names: &[&str]) -> Self {
-        Self::made(names, 4096)
+        Self::ending(names, (4096, 1, 1))
     }
 
     /// An expired certificate for these names or addresses.
     #[must_use]
     pub fn expired(names: &[&str]) -> Self {
-        Self::made(names, 2001)
+        Self::ending(names, (2001, 1, 1))
     }
 
-    fn made(names: &[&str], last_year: i32) -> Self {
+    /// A certificate for these names or addresses that ends on a day: its year, month and day.
+    #[must_use]
+    pub fn ending(names: &[&str], (year, month, day): (i32, u8, u8)) -> Self {
         let names: Vec<_> = names.iter().map(|&name| name.to_owned()).collect();
         let mut params = rcgen::CertificateParams::new(names).expect("names that a certificate can have");
         params.not_before = rcgen::date_time_ymd(2000, 1, 1);
-        params.not_after = rcgen::date_time_ymd(last_year, 1, 1);
+        params.not_after = rcgen::date_time_ymd(year, month, day);
         let key = rcgen::KeyPair::generate().expect("a key can be made");
         let made = params.self_signed(&key).expect("a certificate can be made");
         Self { pem: made.pem(), key_pem: key.serialize_pem() }

@@ -122,16 +122,21 @@ impl std::fmt::Debug for FakeUpstream {
 impl FakeUpstream {
     /// Listens on a free port of 127.0.0.1 and gives default answers until a test sets others.
     pub async fn start() -> Self {
-        Self::listen(None).await
+        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
+    }
+
+    /// As [`FakeUpstream::start`], at this address.
+    pub async fn start_at(addr: SocketAddr) -> Self {
+        Self::listen(addr, None).await
     }
 
     /// As [`FakeUpstream::start`], over TLS with this certificate. A failed handshake counts as a connection, never as a request.
     pub async fn start_tls(certificate: &Certificate) -> Self {
-        Self::listen(Some(certificate.acceptor())).await
+        Self::listen(SocketAddr::from(([127, 0, 0, 1], 0)), Some(certificate.acceptor())).await
     }
 
-    async fn listen(tls: Option<TlsAcceptor>) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a free port");
+    async fn listen(addr: SocketAddr, tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind(addr).await.expect("a free port");
         let addr = listener.local_addr().expect("a bound socket has an address");
         let shared =
             Arc::new(Shared { script: Mutex::new(Script::default()), connections: AtomicUsize::new(0) });

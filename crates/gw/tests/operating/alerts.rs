@@ -5,6 +5,7 @@ mod delivery;
 mod events;
 mod operators;
 mod reconcile;
+mod state;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

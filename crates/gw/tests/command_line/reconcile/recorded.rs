@@ -64,7 +64,7 @@ fn openai_bucket(results: &[Value]) -> Value {
 }
 
 /// A million tokens of prompts and half a million of answers for each request.
-fn openai_usage(model: &str, requests: u64, more: Value) -> Value {
+fn openai_usage(model: &str, requests: u64, more: &Value) -> Value {
     let mut result = json!({
         "object": "organization.usage.completions.result", "input_tokens": 1_000_000 * requests,
         "output_tokens": 500_000 * requests, "input_cached_tokens": 0, "input_audio_tokens": 0, "output_audio_tokens": 0,
@@ -75,7 +75,7 @@ fn openai_usage(model: &str, requests: u64, more: Value) -> Value {
     result
 }
 
-fn openai_cost(line_item: &str, value: Value, currency: &str) -> Value {
+fn openai_cost(line_item: &str, value: &Value, currency: &str) -> Value {
     json!({
         "object": "organization.costs.result", "amount": { "value": value, "currency": currency },
         "line_item": line_item, "project_id": null, "organization_id": "org-123",
@@ -84,17 +84,17 @@ fn openai_cost(line_item: &str, value: Value, currency: &str) -> Value {
 
 fn openai(request: &Recorded) -> Answer {
     let usage = vec![
-        openai_usage("gpt-same-2026-01-02", 1, json!({})),
-        openai_usage("gpt-more", 2, json!({})),
-        openai_usage("gpt-less", 1, json!({})),
-        openai_usage("gpt-dear", 1, json!({})),
-        openai_usage("gpt-cached", 1, json!({ "input_cached_tokens": 500_000 })),
-        openai_usage("gpt-batch", 1, json!({ "batch": true, "service_tier": null })),
-        openai_usage("gpt-flex", 1, json!({ "service_tier": "flex" })),
-        openai_usage("gpt-ghost", 1, json!({})),
-        openai_usage("gpt-free", 1, json!({})),
+        openai_usage("gpt-same-2026-01-02", 1, &json!({})),
+        openai_usage("gpt-more", 2, &json!({})),
+        openai_usage("gpt-less", 1, &json!({})),
+        openai_usage("gpt-dear", 1, &json!({})),
+        openai_usage("gpt-cached", 1, &json!({ "input_cached_tokens": 500_000 })),
+        openai_usage("gpt-batch", 1, &json!({ "batch": true, "service_tier": null })),
+        openai_usage("gpt-flex", 1, &json!({ "service_tier": "flex" })),
+        openai_usage("gpt-ghost", 1, &json!({})),
+        openai_usage("gpt-free", 1, &json!({})),
     ];
-    let usd = |item: &str, value: Value| openai_cost(item, value, "usd");
+    let usd = |item: &str, value: Value| openai_cost(item, &value, "usd");
     let costs = vec![
         // An amount is a number or a string.
         usd("gpt-same-2026-01-02, input", json!("1.000000000000000000")),
@@ -114,7 +114,7 @@ fn openai(request: &Recorded) -> Answer {
         usd("gpt-flex, output", json!(0.5)),
         usd("gpt-ghost, input", json!(1)),
         usd("gpt-free, output", json!(0.25)),
-        openai_cost("gpt-euro, input", json!(1.8), "eur"),
+        openai_cost("gpt-euro, input", &json!(1.8), "eur"),
         usd("web search tool calls", json!(0.03)),
     ];
     let results = if request.path.contains("/usage/") { usage } else { costs };

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 
 use gw_store::ledger::Entry;
-use gw_testkit::Client;
+use gw_testkit::{Client, Gateway};
 use gw_wire::money::Money;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+
+use crate::harness::{ADMIN, KEY};
 
 /// Rules that refuse nothing: one for all requests, and one for each of these splits.
 pub(super) fn rules(splits: &[&str]) -> String {
@@ -19,9 +21,22 @@ pub(super) fn rules(splits: &[&str]) -> String {
     all + &splits.iter().map(split).collect::<String>()
 }
 
+/// The rules of every split, and a key of role admin, as lines for the end of a configuration.
+pub(super) fn section() -> String {
+    let all = [BY_NAMES.as_slice(), &BY_TARGETS].concat();
+    rules(&all) + &format!("[[keys]]\nname = \"boss\"\nkey = \"{ADMIN}\"\nrole = \"admin\"\n")
+}
+
+/// Compares all reports and all rules with these rows, which are all of the ledger.
+pub(super) async fn assert_agreement(gateway: &Gateway, rows: &[Entry]) {
+    let (admin, asker) = (gateway.client().with_key(ADMIN), gateway.client().with_key(KEY));
+    assert_reports(&admin, rows).await;
+    assert_rules(&admin, &asker, rows).await;
+}
+
 /// Splits by the names of a request, and by its target. No hedge is sent to a target with a rule.
 pub(super) const BY_NAMES: [&str; 3] = ["tag:ending", "end_user", "key"];
-pub(super) const BY_TARGETS: [&str; 2] = ["model", "provider"];
+const BY_TARGETS: [&str; 2] = ["model", "provider"];
 /// The groups of a report. A request has one of each, but for tags.
 const GROUPS: [&str; 11] = [
     "end_user",
@@ -122,7 +137,7 @@ async fn report(admin: &Client, by: &str) -> (Sums, Money) {
 }
 
 /// Compares all reports with these rows, which are all of the ledger.
-pub(super) async fn assert_reports(admin: &Client, rows: &[Entry]) {
+async fn assert_reports(admin: &Client, rows: &[Entry]) {
     let all: Money = rows.iter().map(|row| Money::from_femtos(row.cost)).sum();
     assert!(all > Money::ZERO, "the rows cost something");
     for by in GROUPS {
@@ -143,7 +158,7 @@ pub(super) async fn assert_reports(admin: &Client, rows: &[Entry]) {
 
 /// Compares the rules of [`rules`] with these rows, which are all of the ledger. `asker` has the key of the requests: a gateway that has just
 /// started knows a counter once somebody asks for it.
-pub(super) async fn assert_rules(admin: &Client, asker: &Client, rows: &[Entry]) {
+async fn assert_rules(admin: &Client, asker: &Client, rows: &[Entry]) {
     let names = sums_of(rows, "end_user").into_keys().flatten();
     for name in names {
         asker.with_header("x-gateway-user", &name).get("/v1/me").await.ok();

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::harness::forms::{FORM, form, wav};
 use crate::harness::ledger::rows_in;
-use crate::harness::{ADMIN, KEY, binary, with};
+use crate::harness::{KEY, binary, with};
 use crate::ledger::grouped_sums;
 
 /// The endings, by the first word of a text in the request. All words have one length, so that the texts cost the same.
@@ -331,8 +331,7 @@ fn config(upstream: &FakeUpstream) -> String {
          pricing = { official_input_per_m = 1.0, official_output_per_m = 2.0 }\n\
          [[passthrough]]\npath = \"/fee\"\nprovider = \"acme\"\ncost_per_request = 0.0005\n"
             .to_owned(),
-        grouped_sums::rules(&[grouped_sums::BY_NAMES.as_slice(), &grouped_sums::BY_TARGETS].concat()),
-        format!("[[keys]]\nname = \"boss\"\nkey = \"{ADMIN}\"\nrole = \"admin\"\n"),
+        grouped_sums::section(),
     ]
     .concat()
 }
@@ -412,9 +411,7 @@ async fn every_ending_of_a_surface_has_one_amount_and_frees_its_reservation() {
 /// The budget, every rule and every report have the sum of the rows, and nothing is reserved.
 async fn assert_settled(gateway: &Gateway, store: &Path, count: usize) {
     let rows = rows_in(store, count).await;
-    let (admin, asker) = (gateway.client().with_key(ADMIN), gateway.client().with_key(KEY));
-    grouped_sums::assert_reports(&admin, &rows).await;
-    grouped_sums::assert_rules(&admin, &asker, &rows).await;
+    grouped_sums::assert_agreement(gateway, &rows).await;
     let sum: i128 = rows.iter().map(|row| row.cost).sum();
     let me = gateway.client().with_key(KEY).get("/v1/me").await.ok().json();
     let budget = me.to_string();

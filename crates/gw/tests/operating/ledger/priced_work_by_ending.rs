@@ -7,12 +7,13 @@ use std::path::Path;
 
 use gw_store::ledger::Entry;
 use gw_testkit::upstream::Recorded;
-use gw_testkit::{Answer, FakeUpstream, Gateway, Launch};
+use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use crate::harness::ledger::rows_in;
 use crate::harness::{KEY, binary, with};
+use crate::ledger::grouped_sums;
 use crate::ledger::scripted_work::{Script, script};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -176,7 +177,7 @@ async fn start(config: &str, data: &Path) -> Gateway {
 fn config(upstream: &FakeUpstream) -> String {
     let (origin, base) = (format!("http://{}", upstream.addr), upstream.base_url());
     let mut config = format!(
-        "[server]\nlisten = \"127.0.0.1:0\"\nshed_after_ms = 0\ndrain_seconds = 1\n[store]\nprogress_tokens = 1\n[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\n\
+        "[server]\nlisten = \"127.0.0.1:0\"\nshed_after_ms = 0\ndrain_seconds = 1\n[store]\nprogress_tokens = 1\n[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\ntrust_attribution = true\n\
          [routing]\nretries = 0\n[routing.breaker]\nfailures = 1000\n"
     );
     let pricing = "pricing = { official_input_per_m = 1.0, official_output_per_m = 2.0, currency = \"USD\"";
@@ -227,11 +228,15 @@ fn requests(ending: &'static str) -> Vec<(&'static str, Value)> {
     forms.filter(|(_, body)| ending != TOLD_ERROR || body["stream"] == true).collect()
 }
 
+fn tagged(gateway: &Gateway, ending: &str) -> Client {
+    gateway.client().with_key(KEY).with_header("x-gateway-tags", &format!("ending:{ending}"))
+}
+
 /// Sends all requests and reads the answers.
 fn send_all(gateway: &Gateway, ending: &'static str) -> JoinSet<()> {
     let mut asking = JoinSet::new();
     for (path, body) in requests(ending) {
-        let client = gateway.client().with_key(KEY);
+        let client = tagged(gateway, ending);
         asking.spawn(async move {
             if body["stream"] == true && ending != REFUSED {
                 client.stream(path, &body).await.rest().await;
@@ -254,7 +259,7 @@ async fn begin_all(
     let mut under_way: Vec<Box<dyn Any>> = Vec::new();
     let mut silent = JoinSet::new();
     for (path, body) in requests(ending) {
-        let client = gateway.client().with_key(KEY);
+        let client = tagged(gateway, ending);
         *count += 1;
         if body["stream"] == true {
             let mut stream = client.stream(path, &body).await;
@@ -279,7 +284,7 @@ async fn s17_hosted_tools_and_hour_writes_cost_one_amount_at_every_ending() {
     let data = tempfile::tempdir().expect("a directory");
     let upstream = FakeUpstream::start().await;
     upstream.respond_with(answer);
-    let config = config(&upstream);
+    let config = config(&upstream) + &grouped_sums::section();
     let mut gateway = start(&config, data.path()).await;
     let (all, streams) = (2 * cases().len(), cases().len());
     for ending in [DONE, TORN, REFUSED, TOLD_ERROR, TIMED_OUT] {
@@ -288,7 +293,8 @@ async fn s17_hosted_tools_and_hour_writes_cost_one_amount_at_every_ending() {
     let mut count = 4 * all + streams;
     let under_way = begin_all(&gateway, &upstream, LEFT, &mut count).await;
     drop(under_way);
-    rows_in(&data.path().join("gateway.db"), count).await;
+    let rows = rows_in(&data.path().join("gateway.db"), count).await;
+    grouped_sums::assert_agreement(&gateway, &rows).await;
     let under_way = begin_all(&gateway, &upstream, SHUT_DOWN, &mut count).await;
     gateway.sigterm();
     gateway.ended().await;
@@ -297,9 +303,10 @@ async fn s17_hosted_tools_and_hour_writes_cost_one_amount_at_every_ending() {
     let under_way = begin_all(&gateway, &upstream, KILLED, &mut count).await;
     let _ = gateway.stop();
     drop(under_way);
-    let _gateway = start(&config, data.path()).await;
+    let gateway = start(&config, data.path()).await;
     let rows = rows_in(&data.path().join("gateway.db"), count).await;
     assert_eq!((rows.len(), upstream.hits()), (count, count), "one row for each call");
+    grouped_sums::assert_agreement(&gateway, &rows).await;
     let rows = rows.into_iter().map(|row| (row.user.clone().expect("a user"), row)).collect();
     assert_amounts(&rows);
 }

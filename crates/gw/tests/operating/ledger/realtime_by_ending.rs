@@ -10,6 +10,7 @@ use crate::harness::ledger::rows_in;
 use crate::harness::realtime::{RealtimeUpstream, UpstreamSession, created, done, full_usage};
 use crate::harness::socket::{SocketClient, open_at};
 use crate::harness::{KEY, binary};
+use crate::ledger::grouped_sums;
 
 /// A billionth of a USD.
 const NANO: i128 = 1_000_000;
@@ -21,7 +22,9 @@ async fn begun(
     user: &str,
 ) -> (SocketClient, UpstreamSession) {
     let bearer = format!("Bearer {KEY}");
-    let headers = [("authorization", bearer.as_str()), ("x-gateway-user", user)];
+    let tag = format!("ending:{user}");
+    let headers =
+        [("authorization", bearer.as_str()), ("x-gateway-user", user), ("x-gateway-tags", tag.as_str())];
     let opening = open_at(gateway.addr, "/v1/realtime?model=rt/voice", &headers);
     let (opened, mut session) = tokio::join!(opening, upstream.session());
     let mut client = opened.expect("a session");
@@ -74,7 +77,7 @@ async fn start(config: &str, data: &Path) -> Gateway {
 async fn every_ending_of_a_response_has_one_amount_and_frees_its_reservation() {
     let data = tempfile::tempdir().expect("a directory");
     let upstream = RealtimeUpstream::start().await;
-    let config = config(&upstream);
+    let config = config(&upstream) + &grouped_sums::section();
     let mut gateway = start(&config, data.path()).await;
     let store = data.path().join("gateway.db");
     let usage = full_usage();
@@ -144,9 +147,11 @@ async fn every_ending_of_a_response_has_one_amount_and_frees_its_reservation() {
 /// The estimated prompt of the session's only event, in billionths of a USD.
 const PROMPT: i128 = 9 * 4_000;
 
-/// The budget has spent the sum of the rows, and nothing is reserved.
+/// The budget, every rule and every report have the sum of the rows, and nothing is reserved.
 async fn assert_settled(gateway: &Gateway, store: &Path, count: usize) {
-    let sum: i128 = rows_in(store, count).await.iter().map(|row| row.cost).sum();
+    let rows = rows_in(store, count).await;
+    grouped_sums::assert_agreement(gateway, &rows).await;
+    let sum: i128 = rows.iter().map(|row| row.cost).sum();
     let me = gateway.client().with_key(KEY).get("/v1/me").await.ok().json();
     let budget = &me["limits"][0]["budget"];
     let spent = budget["spent_usd"].as_f64().expect("an amount");

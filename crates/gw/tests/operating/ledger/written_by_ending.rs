@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::harness::ledger::rows_in;
 use crate::harness::{KEY, binary};
+use crate::ledger::grouped_sums;
 use crate::ledger::written_work::{
     WORDS, Work, chat_frames, chats, claude, claude_frames, converse_frames, conversed, gemini_frames, parts,
     response_frames, responses,
@@ -108,7 +109,7 @@ fn answer(request: &Recorded) -> Answer {
 fn config(upstream: &FakeUpstream) -> String {
     let (origin, base) = (format!("http://{}", upstream.addr), upstream.base_url());
     let mut config = format!(
-        "[server]\nlisten = \"127.0.0.1:0\"\nshed_after_ms = 0\ndrain_seconds = 1\n[store]\nprogress_tokens = 1\n[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\n\
+        "[server]\nlisten = \"127.0.0.1:0\"\nshed_after_ms = 0\ndrain_seconds = 1\n[store]\nprogress_tokens = 1\n[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\ntrust_attribution = true\n\
          [routing]\nretries = 0\n[routing.breaker]\nfailures = 1000\n"
     );
     for (name, lines) in [
@@ -139,7 +140,9 @@ async fn start(config: &str, data: &Path) -> Gateway {
 async fn begin_all(gateway: &Gateway, ending: &str) -> Vec<Stream> {
     let mut under_way = Vec::new();
     for case in cases() {
-        let mut stream = gateway.client().with_key(KEY).stream(case.path, &case.request(ending)).await;
+        let client =
+            gateway.client().with_key(KEY).with_header("x-gateway-tags", &format!("ending:{ending}"));
+        let mut stream = client.stream(case.path, &case.request(ending)).await;
         while !stream.frame().await.unwrap_or_else(|| panic!("{}", case.user(ending))).contains(WORDS) {}
         under_way.push(stream);
     }
@@ -151,7 +154,7 @@ async fn s17_everything_that_a_model_writes_counts_once_at_every_ending() {
     let data = tempfile::tempdir().expect("a directory");
     let upstream = FakeUpstream::start().await;
     upstream.respond_with(answer);
-    let config = config(&upstream);
+    let config = config(&upstream) + &grouped_sums::section();
     let mut gateway = start(&config, data.path()).await;
     let count = cases().len();
     for ending in [TORN, SILENT] {
@@ -162,7 +165,8 @@ async fn s17_everything_that_a_model_writes_counts_once_at_every_ending() {
         reading.join_all().await;
     }
     drop(begin_all(&gateway, LEFT.0).await);
-    rows_in(&data.path().join("gateway.db"), 3 * count).await;
+    let rows = rows_in(&data.path().join("gateway.db"), 3 * count).await;
+    grouped_sums::assert_agreement(&gateway, &rows).await;
     let under_way = begin_all(&gateway, SHUT_DOWN.0).await;
     gateway.sigterm();
     gateway.ended().await;
@@ -171,9 +175,10 @@ async fn s17_everything_that_a_model_writes_counts_once_at_every_ending() {
     let under_way = begin_all(&gateway, KILLED.0).await;
     let _ = gateway.stop();
     drop(under_way);
-    let _gateway = start(&config, data.path()).await;
+    let gateway = start(&config, data.path()).await;
     let rows = rows_in(&data.path().join("gateway.db"), 5 * count).await;
     assert_eq!(rows.len(), 5 * count, "one row for each call");
+    grouped_sums::assert_agreement(&gateway, &rows).await;
     assert_counts(&rows.into_iter().map(|row| (row.user.clone().expect("a user"), row)).collect());
 }
 
