@@ -121,6 +121,9 @@ struct AttemptObject<'a> {
     /// Milliseconds after the acceptance of the request; null in rows of older versions.
     started_ms: Option<u64>,
     latency_ms: u64,
+    /// Only if the gateway fetched images of the request before the attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    image_fetch_ms: Option<u64>,
     /// Null if a price is unknown.
     cost_usd: Option<Usd>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,8 +132,8 @@ struct AttemptObject<'a> {
 
 impl<'a> AttemptObject<'a> {
     fn new((place, attempt): (usize, &'a Attempt)) -> Self {
-        let Attempt { provider, model, status, latency_ms, started_ms, cost, known_part: _, reason } =
-            attempt;
+        let Attempt { provider, model, status, latency_ms, started_ms, image_fetch_ms, .. } = attempt;
+        let Attempt { cost, known_part: _, reason, .. } = attempt;
         Self {
             provider,
             model,
@@ -138,6 +141,7 @@ impl<'a> AttemptObject<'a> {
             // The first attempt begins at once, and its row does not say so.
             started_ms: Some(*started_ms).filter(|started| place == 0 || *started > 0),
             latency_ms: *latency_ms,
+            image_fetch_ms: Some(*image_fetch_ms).filter(|millis| *millis > 0),
             cost_usd: cost.map(Usd),
             reason: reason.as_deref(),
         }

@@ -111,6 +111,7 @@ pub(crate) fn entry(n: u64, rows: u64, (end, hours): (i64, i64)) -> Entry {
             latency_ms: 1_432,
             cost: Some(0),
             started_ms: 0,
+            image_fetch_ms: 0,
             known_part: 0,
             reason: None,
         }],

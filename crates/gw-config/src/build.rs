@@ -64,6 +64,7 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
             passthrough: passthrough::routes(root, &names, timeouts, report),
             shown: String::new(),
             allowed_bytes: None,
+            images: filled(Some(root)),
         },
         redis: root.table("redis").and_then(|table| redis(table, root, report)),
         cache: cache::cache(root, &names, report),

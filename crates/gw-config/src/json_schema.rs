@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 use toml::de::DeValue;
 
 use super::effective;
-use super::schema::{BuildStage, Key, Kind, Section, Word};
+use super::schema::{Key, Kind, Section, Word};
 use super::tables::ROOT;
 
 /// The JSON Schema (draft 2020-12) of gateway.toml. It describes the form of each value. `model-gateway check` also checks the
@@ -41,13 +41,8 @@ fn section(section: &Section) -> Value {
 fn property(key: &Key) -> Value {
     let mut schema = kind(&key.kind);
     let Value::Object(members) = &mut schema else { return schema };
-    let stage = match key.stage {
-        BuildStage::Built => String::new(),
-        BuildStage::LaterUnless(built, _) => format!(" Later, but for `{built}`."),
-    };
-    let doc = format!("{}{stage}", key.doc);
-    if !doc.is_empty() {
-        members.insert("description".to_owned(), json!(doc.trim_start()));
+    if !key.doc.is_empty() {
+        members.insert("description".to_owned(), json!(key.doc));
     }
     let default = key.default();
     if !default.is_empty()

@@ -45,7 +45,7 @@ pub use self::effective::{EffectiveValue, Origin};
 pub use self::fingerprint::{Fingerprints, provider_path};
 pub use self::json_schema::json_schema;
 pub use self::loader::{effective, load, load_text, parse, read_text};
-pub use self::problems::{AcceptedMembers, LaterFeature, Location, Problem};
+pub use self::problems::{AcceptedMembers, Location, Problem};
 pub use self::raw::{NAMED_LISTS, Place, RawFile, raw_file};
 pub use self::reference::reference;
 pub use self::settings::{

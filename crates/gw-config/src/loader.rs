@@ -113,19 +113,19 @@ fn checked(
         let line = text.get(..first).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
         walker.report.keep_before(line);
         syntax(errors, text, &mut walker.report);
-        return Err(Refused { problems: walker.report.finish(text, &source).0, readable: None });
+        return Err(Refused { problems: walker.report.finish(text, &source), readable: None });
     }
     overlay::apply(&mut walker, env, names, &mut root);
     let mut report = walker.report;
     let config = build::config(&root, &mut report);
-    let (problems, later) = report.finish(text, &source);
+    let problems = report.finish(text, &source);
     if !problems.is_empty() {
-        let loaded = Loaded { config: Config { later, ..config }, path: Some(path.to_owned()) };
+        let loaded = Loaded { config, path: Some(path.to_owned()) };
         return Err(Refused { problems, readable: build::readable(&root, loaded).map(Box::new) });
     }
     let engine = EngineSettings { shown: masked::masked(&root).to_string(), ..config.engine };
     let fingerprints = Fingerprints::of(&root);
-    Ok((Config { later, engine, fingerprints, ..config }, root))
+    Ok((Config { engine, fingerprints, ..config }, root))
 }
 
 /// Reports the syntax errors, one for each line. An open bracket causes all later errors, so it is the last one.

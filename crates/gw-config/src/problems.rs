@@ -1,4 +1,4 @@
-//! Problems of a configuration, features of later versions, and their locations in the file.
+//! Problems of a configuration and their locations in the file.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -18,17 +18,6 @@ pub struct Problem {
     pub message: String,
     /// The remedy, if one is known.
     pub hint: Option<String>,
-}
-
-/// A valid setting of a feature that this version does not have. `serve` refuses it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaterFeature {
-    /// The location.
-    pub location: Location,
-    /// The key.
-    pub path: String,
-    /// A sentence that names the missing feature.
-    pub sentence: String,
 }
 
 /// A location in the file, or an environment variable.
@@ -66,12 +55,6 @@ impl fmt::Display for Problem {
     }
 }
 
-impl fmt::Display for LaterFeature {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}: {}", self.location, self.path, self.sentence)
-    }
-}
-
 /// The position of a value, before its line and column are computed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Position {
@@ -83,13 +66,12 @@ pub(super) enum Position {
     Variable(String),
 }
 
-/// Collects problems and later features, in any order.
+/// Collects problems in any order.
 #[derive(Debug, Default)]
 pub(super) struct ProblemReport {
     /// The number of searches for a hint.
     searches: usize,
     faults: Vec<(Position, Problem)>,
-    later: Vec<(Position, LaterFeature)>,
     /// The names that are no misspellings, because they are in use.
     accepted: AcceptedMembers,
 }
@@ -132,29 +114,17 @@ impl ProblemReport {
         self.faults.push((at.clone(), problem));
     }
 
-    /// Adds a feature of a later version.
-    pub(super) fn later(&mut self, at: &Position, path: &str, sentence: impl Into<String>) {
-        let later = LaterFeature { location: unlocated(), path: path.to_owned(), sentence: sentence.into() };
-        self.later.push((at.clone(), later));
-    }
-
     /// Drops the problems at or after this offset.
     pub(super) fn keep_before(&mut self, offset: usize) {
         self.faults.retain(|(at, _)| *at < Position::Offset(offset));
     }
 
     /// Sorts everything by position and computes lines and columns. Problems of the environment come last.
-    pub(super) fn finish(self, text: &str, source: &str) -> (Vec<Problem>, Vec<LaterFeature>) {
-        let Self { mut faults, mut later, .. } = self;
+    pub(super) fn finish(self, text: &str, source: &str) -> Vec<Problem> {
+        let Self { mut faults, .. } = self;
         faults.sort_by(|a, b| a.0.cmp(&b.0));
-        later.sort_by(|a, b| a.0.cmp(&b.0));
         let mut cursor = Cursor::new(text, source);
-        let faults =
-            faults.into_iter().map(|(at, p)| Problem { location: cursor.locate(&at), ..p }).collect();
-        let mut cursor = Cursor::new(text, source);
-        let later =
-            later.into_iter().map(|(at, l)| LaterFeature { location: cursor.locate(&at), ..l }).collect();
-        (faults, later)
+        faults.into_iter().map(|(at, p)| Problem { location: cursor.locate(&at), ..p }).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use toml::de::DeValue;
 
-use super::schema::{BuildStage, Key, Kind, Section};
+use super::schema::{Key, Kind, Section};
 use super::tables::{FROM_ENVIRONMENT, ROOT};
 
 /// The whole page.
@@ -13,11 +13,11 @@ pub fn reference() -> String {
     let mut page = ReferencePage { text: include_str!("reference.md").to_owned(), done: Vec::new() };
     for key in ROOT.keys {
         match &key.kind {
-            Kind::Table(section) => page.section(key, section, key.name, &format!("[{}]", key.name)),
-            Kind::Tables(section) => page.section(key, section, key.name, &format!("[[{}]]", key.name)),
+            Kind::Table(section) => page.section(section, key.name, &format!("[{}]", key.name)),
+            Kind::Tables(section) => page.section(section, key.name, &format!("[[{}]]", key.name)),
             Kind::Either(free, Kind::Tables(section)) => {
                 page.free(key, free);
-                page.section(key, section, key.name, &format!("[[{}]]", key.name));
+                page.section(section, key.name, &format!("[[{}]]", key.name));
             }
             free => page.free(key, free),
         }
@@ -38,15 +38,14 @@ impl ReferencePage {
     }
 
     /// Writes a heading, a table of keys, and then the sections below.
-    fn section(&mut self, parent: &Key, section: &'static Section, path: &str, title: &str) {
+    fn section(&mut self, section: &'static Section, path: &str, title: &str) {
         self.done.push(section.doc);
         let level = if path.contains('.') { "###" } else { "##" };
-        let _ = write!(self.text, "\n{level} `{title}`\n\n{}{}\n\n", section.doc, stage(parent));
+        let _ = write!(self.text, "\n{level} `{title}`\n\n{}\n\n", section.doc);
         self.text.push_str("| key | value | default | meaning |\n|---|---|---|---|\n");
         for key in section.keys {
             let (value, doc) = (cell(&key.kind.describe()), cell(key.doc));
-            let _ =
-                writeln!(self.text, "| `{}` | {value} | {} | {doc}{} |", key.name, default(key), stage(key));
+            let _ = writeln!(self.text, "| `{}` | {value} | {} | {doc} |", key.name, default(key));
         }
         if FROM_ENVIRONMENT.contains(&path) {
             let name = path.to_ascii_uppercase();
@@ -63,7 +62,7 @@ impl ReferencePage {
             } else {
                 format!("[{path}]")
             };
-            self.section(key, below, &path, &title);
+            self.section(below, &path, &title);
         }
     }
 }
@@ -84,13 +83,6 @@ fn default(key: &Key) -> String {
         "" => String::new(),
         words if DeValue::parse(words).is_ok() => format!("`{words}`"),
         words => words.to_owned(),
-    }
-}
-
-fn stage(key: &Key) -> String {
-    match key.stage {
-        BuildStage::Built => String::new(),
-        BuildStage::LaterUnless(built, _) => format!(" *Later, but for `{built}`.*"),
     }
 }
 

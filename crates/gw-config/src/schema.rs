@@ -26,7 +26,6 @@ pub(super) struct Key {
     /// The default as TOML or in words. Empty: no default. None: the value of the field in the settings of an empty file.
     stated_default: Option<&'static str>,
     pub(super) doc: &'static str,
-    pub(super) stage: BuildStage,
 }
 
 /// The field that a key sets.
@@ -97,14 +96,6 @@ pub(super) struct TextFormat {
 /// Checks a text. The error is a constant, so it cannot show the text.
 pub(super) type Check = fn(&str) -> Result<(), &'static str>;
 
-/// Whether this version has the feature of a key.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum BuildStage {
-    Built,
-    /// A later version has it. This version accepts only this value.
-    LaterUnless(&'static str, &'static str),
-}
-
 /// An optional key without a field of its own: a table whose keys have fields.
 pub(super) const fn key(name: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
     Key { stated_default: Some(default), ..row(name, kind, doc) }
@@ -155,19 +146,8 @@ pub(super) const fn words_of(
     setting(name, kind, binding, doc)
 }
 
-/// A key of a later version. This version accepts only the value `built`, its default; `sentence` says why.
-pub(super) const fn later(
-    name: &'static str,
-    kind: Kind,
-    (built, sentence): (&'static str, &'static str),
-    doc: &'static str,
-) -> Key {
-    let stage = BuildStage::LaterUnless(built, sentence);
-    Key { stated_default: Some(built), stage, ..row(name, kind, doc) }
-}
-
 const fn row(name: &'static str, kind: Kind, doc: &'static str) -> Key {
-    Key { name, kind, required: false, binding: None, stated_default: None, doc, stage: BuildStage::Built }
+    Key { name, kind, required: false, binding: None, stated_default: None, doc }
 }
 
 impl Key {

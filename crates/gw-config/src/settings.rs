@@ -18,7 +18,7 @@ use gw_wire::money::Price;
 use secrecy::SecretString;
 
 use super::fingerprint::Fingerprints;
-use super::problems::{LaterFeature, Problem};
+use super::problems::Problem;
 
 /// Reads an environment variable.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -74,8 +74,6 @@ pub struct Config {
     pub reconcile: Vec<ReconcileSettings>,
     /// `server.data_dir`, resolved against the directory of the file.
     pub data_dir: Option<PathBuf>,
-    /// Settings of features that this version does not have. `check` mentions them, `serve` refuses them.
-    pub later: Vec<LaterFeature>,
     /// The digests of all settings, which a reload compares.
     pub fingerprints: Fingerprints,
 }

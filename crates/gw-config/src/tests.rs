@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Config, LaterFeature, Problem, parse};
+use super::{Config, Problem, parse};
 
 mod bindings;
 mod documents;
@@ -34,10 +34,6 @@ fn wrong(text: &str) -> Vec<String> {
 
 fn shown(problems: &[Problem]) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
-}
-
-fn mentioned(later: &[LaterFeature]) -> Vec<&str> {
-    later.iter().map(|later| later.path.as_str()).collect()
 }
 
 /// Checks that a text has exactly these problems.

@@ -10,7 +10,7 @@ use super::effective;
 use super::interpolate::interpolate;
 use super::problems::{Position, ProblemReport};
 use super::scalar::{self, ValueError};
-use super::schema::{BuildStage, Key, Kind, Section, TextFormat};
+use super::schema::{Key, Kind, Section, TextFormat};
 use super::secret;
 use super::settings::Lookup;
 use super::tables::ROOT;
@@ -59,7 +59,7 @@ impl Walker<'_> {
         table
     }
 
-    /// Checks the value of a known key. Reports a feature that this version does not have.
+    /// Checks the value of a known key.
     pub(super) fn key(
         &mut self,
         key: &'static Key,
@@ -68,18 +68,6 @@ impl Walker<'_> {
         path: String,
     ) -> Option<Node> {
         let value = self.value(&key.kind, value, &at, &path)?;
-        match key.stage {
-            BuildStage::Built => {}
-            BuildStage::LaterUnless(built, sentence) => {
-                let same = match &value {
-                    Checked::Bool(value) => value.to_string() == built,
-                    other => other.text() == Some(built),
-                };
-                if !same {
-                    self.report.later(&at, &path, sentence);
-                }
-            }
-        }
         Some(Node { at, path, value })
     }
 

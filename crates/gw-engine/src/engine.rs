@@ -167,6 +167,11 @@ impl Engine {
         Arc::clone(self.services.snapshot.load().state.document_memory.pool())
     }
 
+    /// Counts the images that the gateway fetches as request bodies of at most `max_bytes` bytes.
+    pub fn share_body_memory(&self, pool: &Arc<SharedPool>, max_bytes: usize) {
+        self.services.snapshot.load().state.images.share_memory(pool, max_bytes);
+    }
+
     /// Replaces the models that a provider lists itself.
     ///
     /// # Errors

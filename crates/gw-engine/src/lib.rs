@@ -18,6 +18,7 @@ mod event_memory;
 mod execute;
 pub mod explain;
 mod gemini;
+mod image_fetches;
 pub mod ledger_spending;
 mod limit_error;
 pub mod limit_use;

@@ -168,6 +168,7 @@ pub(crate) async fn begin_sized(
         upstream_calls: Arc::clone(settlement.upstream_calls()),
         is_shared: false,
         conversation_memory: None,
+        image_memory: None,
         continuation: None,
     };
     let mut call = Box::new(Call::new(context, plan, settlement));

@@ -221,7 +221,7 @@ impl PlanRequest<'_> {
             is_upgrade: false,
             prompt_cache: model.prompt_cache.or_else(|| provider.prompt_cache().copied()),
         };
-        permitted(&candidate, self.request)?;
+        permitted(&candidate, self.request, self.snapshot.state.images.is_on())?;
         speaks_as_needed(&candidate, self.request)?;
         own_tools_fit(&candidate, self.request)?;
         Ok(candidate)

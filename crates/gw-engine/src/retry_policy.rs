@@ -29,6 +29,7 @@ pub(crate) fn verdict(failure: &Failure, fallback_on_4xx: bool) -> RetryDecision
         | FailureKind::Billing
         | FailureKind::NoKey
         | FailureKind::Unsupported
+        | FailureKind::ImageAddress
         | FailureKind::ModelMissing
         | FailureKind::ContextLength
         | FailureKind::InvalidResponse => RetryDecision::Next,
@@ -65,6 +66,7 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
             Some(code) if thread_code(code).is_some() => Kind::Invalid,
             _ => Kind::UnsupportedValue,
         },
+        FailureKind::ImageAddress => image_kind(failure),
         FailureKind::ModelMissing if is_chat_only(failure) => Kind::UnsupportedModel,
         FailureKind::ModelMissing => Kind::UpstreamModelMissing,
         FailureKind::ContextLength => Kind::ContextLengthExceeded,
@@ -72,6 +74,24 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
         FailureKind::BadRequest if failure.status == Some(413) => Kind::RequestTooLarge,
         FailureKind::BadRequest => Kind::Invalid,
         FailureKind::InvalidResponse => Kind::UpstreamInvalidResponse,
+    }
+}
+
+/// The code of an image that cannot be fetched: OpenAI's own.
+pub(crate) const INVALID_IMAGE_URL: &str = "invalid_image_url";
+
+/// The kind of error for an image whose bytes are missing: the address is refused, it could not be fetched, or the gateway
+/// is busy with other images.
+fn image_kind(failure: &Failure) -> Kind {
+    let is = |kind: Kind| failure.code.as_deref() == Some(kind.code());
+    if failure.code.as_deref() == Some(INVALID_IMAGE_URL) {
+        Kind::Invalid
+    } else if is(Kind::RateLimitExceeded) {
+        Kind::RateLimitExceeded
+    } else if is(Kind::NoAvailableProvider) {
+        Kind::NoAvailableProvider
+    } else {
+        Kind::UnsupportedValue
     }
 }
 
@@ -83,6 +103,7 @@ pub(crate) fn is_upstreams_fault(failure: &Failure) -> bool {
             failure.kind,
             FailureKind::BadRequest
                 | FailureKind::Unsupported
+                | FailureKind::ImageAddress
                 | FailureKind::NoKey
                 | FailureKind::ContentFilter
                 | FailureKind::ContextLength
@@ -98,7 +119,7 @@ fn is_chat_only(failure: &Failure) -> bool {
 
 /// Whether the attempt reached an upstream.
 pub(crate) fn was_sent(failure: &Failure) -> bool {
-    !matches!(failure.kind, FailureKind::Unsupported | FailureKind::NoKey)
+    !matches!(failure.kind, FailureKind::Unsupported | FailureKind::ImageAddress | FailureKind::NoKey)
 }
 
 /// Whether another key of the provider may succeed.

@@ -3,6 +3,7 @@
 mod aliases;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use gw_providers::settings::{PromptCacheSettings, TimeoutOverrides};
 use gw_providers::usage_scan::UsageShape;
@@ -10,6 +11,7 @@ use gw_routing::health::BreakerSettings;
 use gw_routing::hedge::HedgeSettings;
 use gw_routing::score::Weights;
 use gw_routing::strategy::Strategy;
+use gw_wire::address_range::AddressRange;
 use gw_wire::money::{Money, Price, UnitPrice};
 use gw_wire::request::RequestLimits;
 use secrecy::SecretString;
@@ -354,4 +356,25 @@ pub struct EngineSettings {
     pub shown: String,
     /// The memory that the system allows this process, in bytes. None: it has no limit.
     pub allowed_bytes: Option<u64>,
+    /// `server.fetch_images…`.
+    pub images: ImageFetchSettings,
+}
+
+/// The images that the gateway fetches for providers that take only bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageFetchSettings {
+    /// `server.fetch_images`: images are fetched.
+    pub is_on: bool,
+    /// `server.fetch_images_networks`: the networks whose private addresses may be called, too.
+    pub networks: Vec<AddressRange>,
+    /// `server.fetch_images_max_mib`: the largest image in bytes.
+    pub max_bytes: usize,
+    /// `server.fetch_images_timeout_ms`: the longest time for all images of a request.
+    pub timeout: Duration,
+}
+
+impl Default for ImageFetchSettings {
+    fn default() -> Self {
+        Self { is_on: false, networks: Vec::new(), max_bytes: 20 << 20, timeout: Duration::from_secs(10) }
+    }
 }

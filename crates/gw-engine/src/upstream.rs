@@ -4,6 +4,7 @@ pub(crate) mod attempts;
 pub(crate) mod dispatch;
 pub(crate) mod embeddings;
 mod hedge;
+mod images;
 pub(crate) mod merge;
 pub(crate) mod one_shot;
 mod opening;

@@ -39,9 +39,10 @@ impl Finding {
     pub(super) fn of_refusal(failure: &Failure) -> Self {
         let text = failure_text(failure);
         match failure.kind {
-            FailureKind::BadRequest | FailureKind::Unsupported | FailureKind::ModelMissing => {
-                Self::NotOffered(text)
-            }
+            FailureKind::BadRequest
+            | FailureKind::Unsupported
+            | FailureKind::ImageAddress
+            | FailureKind::ModelMissing => Self::NotOffered(text),
             FailureKind::RateLimited
             | FailureKind::Billing
             | FailureKind::ContextLength

@@ -10,6 +10,7 @@ mod failures;
 mod gunzip;
 mod http1;
 mod http2;
+pub mod images;
 mod origin;
 mod pool;
 mod request_body;

@@ -51,7 +51,7 @@ const RESERVED: [&str; 10] = [
 /// words.
 const MIN_SECRET_BYTES: usize = 8;
 
-const USER_AGENT_VALUE: HeaderValue =
+pub(crate) const USER_AGENT_VALUE: HeaderValue =
     HeaderValue::from_static(concat!("model-gateway/", env!("CARGO_PKG_VERSION")));
 
 type Header = (HeaderName, HeaderValue);

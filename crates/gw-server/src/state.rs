@@ -148,6 +148,7 @@ impl ServerState {
             timeout: settings.body_timeout,
             memory: SharedPool::new(body_memory as u64),
         };
+        engine.share_body_memory(&uploads.memory, uploads.max_bytes);
         registry.register(
             "gateway_request_body_bytes",
             "Bytes of request bodies over 64 KiB that are held",

@@ -97,6 +97,9 @@ pub struct Attempt {
     /// Milliseconds from the acceptance of the request to the start of a later attempt. 0 for the first one, and in old rows.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub started_ms: u64,
+    /// Milliseconds in which the gateway fetched the images of the request before this attempt. 0: it fetched none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub image_fetch_ms: u64,
     /// Its cost in femto-USD; None = a price is unknown. Old rows have 0 then.
     #[serde(default = "free")]
     pub cost: Option<i128>,

@@ -3,6 +3,7 @@
 
 mod custom;
 mod ids;
+pub mod images;
 mod message;
 mod open_calls;
 mod read;

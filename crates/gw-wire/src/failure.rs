@@ -39,6 +39,8 @@ pub enum FailureKind {
     StreamBroken,
     /// The gateway had no memory to read the answer in. The upstream is not at fault.
     NoMemory,
+    /// Nothing was sent: the provider takes images as bytes only, and the bytes of an image at an http(s) address are not there.
+    ImageAddress,
 }
 
 /// A failed upstream call. `message` may be shown to the client: it never holds keys, URLs or upstream headers.

@@ -2,6 +2,7 @@
 //!
 //! There is no IO, no clock and no runtime here.
 
+pub mod address_range;
 pub mod attribution;
 pub mod calendar;
 pub mod charges;
@@ -11,6 +12,7 @@ pub mod embeddings;
 pub mod error_body;
 pub mod event;
 pub mod failure;
+pub mod fetched_images;
 pub mod gateway;
 pub mod hex;
 pub mod hosted_tools;

@@ -42,10 +42,9 @@ pub fn run(common: &Common, args: &CheckArgs) -> Result<(), CommandError> {
             KeyCheck::Fails(problem) => problems.push(problem),
             KeyCheck::Unknown(note) => setup.notes.push(note),
         }
-        let notes = setup.config.later.iter().map(|later| format!("note: {later}"));
         let opened = opened_members::notes(&setup.config.providers);
-        let own = setup.notes.iter().chain(&opened).map(|note| format!("note: {note}"));
-        let notes: Vec<String> = notes.chain(own).collect();
+        let notes: Vec<String> =
+            setup.notes.iter().chain(&opened).map(|note| format!("note: {note}")).collect();
         print(&first_lines(&notes))?;
     }
     problems.extend(encryption_key::of_environment().err());

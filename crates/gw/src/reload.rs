@@ -205,10 +205,6 @@ impl Reloader {
             if setup.path.is_none() {
                 setup.config.providers = found;
             }
-            let later: Vec<String> = setup.config.later.iter().map(ToString::to_string).collect();
-            if !later.is_empty() {
-                return Err(later);
-            }
             let tls = setup.config.server.tls.as_ref().filter(|_| has_tls).map(LoadedTls::read).transpose();
             let certificates = tls.map_err(|error| vec![format!("server.tls: {error}")])?;
             Ok(Next { setup, certificates })

@@ -72,7 +72,6 @@ const LOCAL_LIST_TIMEOUT: Duration = Duration::from_millis(300);
 /// Exit code 2 for a configuration that cannot be used, 1 for everything else.
 pub fn run(common: &Common, args: &ServeArgs) -> Result<(), CommandError> {
     let setup = setup::load(common)?;
-    refuse_unbuilt(&setup)?;
     // No other thread runs yet, because this removes variables from the environment.
     let passed = PassedSockets::take();
     let log = telemetry::start(&common.log_level).map_err(|error| CommandError::Usage(error.to_string()))?;
@@ -85,18 +84,6 @@ pub fn run(common: &Common, args: &ServeArgs) -> Result<(), CommandError> {
     let ended = runtime.block_on(Box::pin(gateway(common, setup, args, passed, log.writer())));
     runtime.shutdown_timeout(THREADS_TIMEOUT);
     ended
-}
-
-/// Refuses a configuration with a feature that this version does not have.
-fn refuse_unbuilt(setup: &Setup) -> Result<(), CommandError> {
-    if setup.config.later.is_empty() {
-        return Ok(());
-    }
-    let lines: Vec<_> = setup.config.later.iter().map(|later| format!("\n  {later}")).collect();
-    Err(CommandError::Usage(format!(
-        "the configuration uses features that this version does not have{}",
-        lines.concat()
-    )))
 }
 
 async fn gateway(

@@ -89,6 +89,7 @@ mod tests {
             status: status.into(),
             latency_ms: 5,
             started_ms: 0,
+            image_fetch_ms: 0,
             cost: Some(0),
             known_part: 0,
             reason: None,

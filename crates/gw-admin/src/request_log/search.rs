@@ -183,6 +183,7 @@ mod tests {
             latency_ms: 5,
             cost: Some(0),
             started_ms: 0,
+            image_fetch_ms: 0,
             known_part: 0,
             reason: Some("Quota Exceeded for project".to_owned()),
         };

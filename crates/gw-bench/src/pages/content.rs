@@ -148,6 +148,7 @@ fn fail(row: &mut Entry, n: u64) {
         status: status.into(),
         latency_ms: row.latency_ms,
         started_ms: 0,
+        image_fetch_ms: 0,
         cost: Some(row.cost),
         known_part: 0,
         reason: Some(format!("The upstream's own words about the failure, with its reference {n:x}.")),

@@ -9,8 +9,9 @@ use gw_engine::catalog::prices::ImagePrice;
 use gw_engine::payloads::PayloadSettings;
 use gw_engine::response_cache::SemanticSettings;
 use gw_engine::settings::{
-    AliasSettings, ConditionalTarget, GuardSettings, KeySettings, Limits, ModelSettings, PassthroughSettings,
-    PricingSettings, Role, RoutingSettings, RuleSettings, TargetMatch, Threshold, TierSettings,
+    AliasSettings, ConditionalTarget, GuardSettings, ImageFetchSettings, KeySettings, Limits, ModelSettings,
+    PassthroughSettings, PricingSettings, Role, RoutingSettings, RuleSettings, TargetMatch, Threshold,
+    TierSettings,
 };
 use gw_engine::stored_responses::StoredResponseSettings;
 use gw_identity::{ClaimNames, IssuerSettings, KeySource, LoginSettings, SigningAlgorithm};
@@ -53,6 +54,7 @@ own_defaults!(
     ConditionalTarget,
     GuardSettings,
     IdentitySettings,
+    ImageFetchSettings,
     Limits,
     ModelSettings,
     PassthroughSettings,

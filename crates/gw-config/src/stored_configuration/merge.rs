@@ -131,10 +131,7 @@ pub fn load(file: &FileState, overlay: &Overlay, accepted: AcceptedMembers) -> R
 pub fn check(file: &FileState, overlay: &Overlay, accepted: AcceptedMembers) -> MergeCheck {
     match load(file, overlay, accepted) {
         Ok(config) => {
-            let later: Vec<String> =
-                config.later.iter().map(|later| format!("{}: {}", later.path, later.sentence)).collect();
-            let (setup, mut problems) = setup::offline(Loaded { config, path: file.path.clone() });
-            problems.extend(later);
+            let (setup, problems) = setup::offline(Loaded { config, path: file.path.clone() });
             let opened = opened_members::notes(&setup.config.providers);
             let notes = setup.notes.iter().cloned().chain(opened).collect();
             let setup = Some(setup).filter(|_| problems.is_empty());

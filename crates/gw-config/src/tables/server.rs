@@ -1,5 +1,6 @@
 //! `[server]`.
 
+use gw_engine::settings::ImageFetchSettings;
 use gw_server::TlsSettings;
 use gw_server::client_address::{AddressRange, ForwardedHeader};
 use gw_server::settings::ServerSettings;
@@ -7,7 +8,7 @@ use gw_wire::request::RequestLimits;
 
 use super::super::binding::{Form, field, list, texts, words};
 use super::super::formats::{LISTEN, NAMED_ORIGIN, ORIGIN, RANGE};
-use super::super::schema::{Kind, Section, key, later, required_setting, setting, setting_or, words_of};
+use super::super::schema::{Kind, Section, key, required_setting, setting, setting_or, words_of};
 use super::super::settings::Config;
 use super::kinds::MILLISECONDS;
 
@@ -157,11 +158,29 @@ pub(super) static SERVER: Section = Section {
             field!(ServerSettings, send_timeout, Form::MILLIS),
             "The longest time that a client may read nothing while bytes wait for it; then its connection is closed. It must take a whole answer within this time plus one second for each 16 KiB.",
         ),
-        later(
+        setting(
             "fetch_images",
             Kind::Bool,
-            ("false", "this version does not fetch images for providers"),
-            "Whether the gateway fetches http(s) image URLs for providers that take only bytes.",
+            field!(ImageFetchSettings, is_on, Form::BOOL),
+            "Whether the gateway fetches http(s) image URLs for providers that take only bytes (Bedrock, Ollama, Claude on Vertex AI), from public addresses only. Other providers get the URL.",
+        ),
+        setting(
+            "fetch_images_networks",
+            RANGES,
+            field!(ImageFetchSettings, networks, ADDRESSES),
+            "The networks with private image servers, such as `[\"10.1.0.0/16\"]`: images are fetched from their addresses, too. Link-local addresses and metadata services are never called.",
+        ),
+        setting(
+            "fetch_images_max_mib",
+            Kind::Int { min: 1, max: 1024 },
+            field!(ImageFetchSettings, max_bytes, Form::MIB),
+            "The largest image in MiB. All images of a request together may have as many bytes in base64 as a body.",
+        ),
+        setting(
+            "fetch_images_timeout_ms",
+            MILLISECONDS,
+            field!(ImageFetchSettings, timeout, Form::MILLIS),
+            "The longest time for all images of a request.",
         ),
         setting(
             "drain_seconds",

@@ -33,7 +33,6 @@ fn docs_config_md_is_what_the_tables_say() {
 #[test]
 fn the_example_is_right_and_can_be_served() {
     let config = good(EXAMPLE);
-    assert_eq!(config.later, []);
     assert_eq!(config.providers.len(), 2);
 }
 
@@ -65,7 +64,6 @@ fn each_setting_of_the_example_that_is_switched_off_is_right_too() {
     let config = parse(&everything(), &directory.path().join("gateway.toml"), &env)
         .unwrap_or_else(|problems| panic!("{}", shown(&problems).join("\n")));
     assert_eq!(config.engine.keys[0].key.expose_secret(), "ci_key");
-    assert_eq!(config.later, []);
 }
 
 #[test]
@@ -164,7 +162,6 @@ fn the_contracts_file_is_read_to_the_letter() {
         (key.models.as_deref(), key.expires_at),
         (Some(&["acme/*".to_owned()] as &[_]), Some(1_798_761_600))
     );
-    assert_eq!(config.later, []);
 }
 
 #[test]

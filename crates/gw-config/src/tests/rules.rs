@@ -1,9 +1,9 @@
 //! The rules of the file, its listeners, providers, models and keys: a text, and its exact problems.
 
-use gw_engine::settings::Role;
+use gw_engine::settings::{ImageFetchSettings, Role};
 use gw_providers::settings::Api;
 
-use super::{check, good, mentioned, wrong};
+use super::{check, good, wrong};
 
 /// A valid provider for the texts below.
 const ACME: &str = "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"http://a/v1\"\n";
@@ -13,7 +13,7 @@ fn an_empty_file_is_all_defaults() {
     let config = good("");
     assert_eq!(config.server.listen, "127.0.0.1:4000");
     assert_eq!(config.engine.routing.strategy.as_str(), "default");
-    assert!(config.providers.is_empty() && config.engine.keys.is_empty() && config.later.is_empty());
+    assert!(config.providers.is_empty() && config.engine.keys.is_empty());
     assert!(config.store.url.is_none() && config.data_dir.is_none());
 }
 
@@ -404,35 +404,46 @@ fn keys_are_checked() {
 }
 
 #[test]
-fn what_is_not_built_is_mentioned_and_not_refused() {
-    for (text, paths) in [
-        ("[redis]\nurl = \"redis://h\"", &[] as &[&str]),
-        ("[cache]\nmax_mib = 5", &[]),
-        ("[cache]\nenabled = true", &[]),
-        ("[cache]\nenabled = false\nmax_mib = 5", &[]),
-        ("[cache]", &[]),
-        ("[routing]\nstrategy = \"lowest_cost\"\nmid_stream = \"continue\"", &[]),
-        ("[routing]\nstrategy = \"default\"\nmid_stream = \"fail\"", &[]),
-        ("[routing.breaker]\nfailures = 5\n[routing.hedge]", &[]),
-        ("[store]\nurl = \"postgres://u:p@h/d\"\nstart_timeout_seconds = 5", &[]),
-        ("[store]\nurl = \"sqlite:///a.db\"", &[]),
-        ("[server]\nfetch_images = true", &["server.fetch_images"]),
-        ("[server]\nfetch_images = false", &[]),
-        ("[[keys]]\nkey = \"x\"\ntpm = 1\nbudget_usd = 0.5", &[]),
-        ("[[keys]]\nkey = \"x\"\nmax_in_flight = 1\nbudget_usd = 1\nbudget_period = \"day\"", &[]),
-        ("[[keys]]\nkey = \"x\"\nrpm = 5\nburst = 5\nbudget_usd = 1\non_budget = \"finish\"", &[]),
+fn every_section_and_every_api_is_accepted() {
+    for text in [
+        "[redis]\nurl = \"redis://h\"",
+        "[cache]\nmax_mib = 5",
+        "[cache]\nenabled = true",
+        "[cache]\nenabled = false\nmax_mib = 5",
+        "[cache]",
+        "[routing]\nstrategy = \"lowest_cost\"\nmid_stream = \"continue\"",
+        "[routing]\nstrategy = \"default\"\nmid_stream = \"fail\"",
+        "[routing.breaker]\nfailures = 5\n[routing.hedge]",
+        "[store]\nurl = \"postgres://u:p@h/d\"\nstart_timeout_seconds = 5",
+        "[store]\nurl = \"sqlite:///a.db\"",
+        "[[keys]]\nkey = \"x\"\ntpm = 1\nbudget_usd = 0.5",
+        "[[keys]]\nkey = \"x\"\nmax_in_flight = 1\nbudget_usd = 1\nbudget_period = \"day\"",
+        "[[keys]]\nkey = \"x\"\nrpm = 5\nburst = 5\nbudget_usd = 1\non_budget = \"finish\"",
     ] {
-        assert_eq!(mentioned(&good(text).later), paths, "{text}");
+        good(text);
     }
     for api in Api::ALL {
-        let text =
-            format!("[[providers]]\nname = \"x\"\napi = \"{}\"\nbase_url = \"http://a\"", api.as_str());
-        assert!(good(&text).later.is_empty(), "{text}");
+        good(&format!("[[providers]]\nname = \"x\"\napi = \"{}\"\nbase_url = \"http://a\"", api.as_str()));
     }
-    let later = &good("\n[server]\n fetch_images = true").later[0];
-    let expected = "gateway.toml:3:17: server.fetch_images: this version does not fetch images for providers";
-    assert_eq!(later.to_string(), expected);
     assert_eq!(good("[routing]\nstrategy = \"cost\"").engine.routing.strategy.as_str(), "cheapest");
+}
+
+#[test]
+fn images_are_fetched_from_public_addresses_and_named_networks() {
+    let images = good("[server]").engine.images;
+    assert_eq!(images, ImageFetchSettings::default());
+    assert!(!images.is_on && images.networks.is_empty());
+    let text = "[server]\nfetch_images = true\nfetch_images_networks = [\"10.1.0.0/16\", \"::1\"]\nfetch_images_max_mib = 5\nfetch_images_timeout_ms = 2500";
+    let ImageFetchSettings { is_on, networks, max_bytes, timeout } = good(text).engine.images;
+    let networks: Vec<_> = networks.iter().map(ToString::to_string).collect();
+    assert_eq!((is_on, max_bytes, timeout.as_millis()), (true, 5 << 20, 2500));
+    assert_eq!(networks, ["10.1.0.0/16", "::1/128"]);
+    check(
+        "[server]\nfetch_images_networks = [\"10.1\"]",
+        &[
+            "2:26: server.fetch_images_networks[0]: is not an address or a range such as 10.0.0.0/8 or fd00::/8",
+        ],
+    );
 }
 
 #[test]

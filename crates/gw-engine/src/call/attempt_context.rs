@@ -30,6 +30,7 @@ use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 use crate::request::fan_out::SubRequest;
 use crate::request::one_shot::OneShot;
+use crate::shared_pool::PoolHolding;
 
 /// The largest error body that is read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
@@ -63,6 +64,8 @@ pub(crate) struct AttemptContext {
     pub(crate) is_shared: bool,
     /// The memory of the stored conversation that the request continues.
     pub(crate) conversation_memory: Option<ReadPermit>,
+    /// The memory of the images that were fetched for the request.
+    pub(crate) image_memory: Option<PoolHolding>,
     /// Set while another upstream continues a stream that broke off. In a box, because few streams do, and the context is moved.
     pub(crate) continuation: Option<Box<Continuation>>,
 }

@@ -39,6 +39,8 @@ pub(crate) struct LedgerLine {
     journal: Arc<Journal>,
     begun: Option<OpenRequest>,
     entry: Box<Entry>,
+    /// The milliseconds in which images were fetched for the attempt that is noted next.
+    pub(super) image_fetch_ms: u64,
 }
 
 impl LedgerLine {
@@ -61,7 +63,7 @@ impl LedgerLine {
             attribution: client.attribution.clone(),
             ..Entry::default()
         };
-        Self { journal: Arc::clone(journal), begun: None, entry: Box::new(entry) }
+        Self { journal: Arc::clone(journal), begun: None, entry: Box::new(entry), image_fetch_ms: 0 }
     }
 
     /// The unix second in which the request arrived.
@@ -229,6 +231,7 @@ impl LedgerLine {
             status: Cow::Borrowed(status),
             latency_ms: *latency_ms,
             started_ms,
+            image_fetch_ms: std::mem::take(&mut self.image_fetch_ms),
             cost: cost.map(Money::femtos),
             known_part: if cost.is_none() { spent.femtos() } else { 0 },
             reason: reason.filter(|_| self.entry.attempts.len() < MAX_REASONS),

@@ -373,6 +373,13 @@ impl Settlement {
         }
     }
 
+    /// Notes the milliseconds in which images were fetched for the attempt that comes next.
+    pub(crate) fn note_image_fetch(&mut self, image_fetch_ms: u64) {
+        if let Some(line) = &mut self.line {
+            line.image_fetch_ms = image_fetch_ms;
+        }
+    }
+
     /// Notes an upstream's reason for a failure in the access log.
     pub(crate) fn note_upstream_error(&self, reason: &str) {
         self.log.note(|record| record.upstream_error = Some(reason.into()));

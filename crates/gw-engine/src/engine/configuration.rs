@@ -85,7 +85,7 @@ pub(super) fn snapshot(
         passthrough: Arc::new(passthrough),
         presets: Arc::new(Presets::new(&configured.settings.aliases)),
         rules: Arc::new(Rules::new(&configured.settings)),
-        state: state.unwrap_or_else(|| Arc::new(RoutingState::new(configured.settings.allowed_bytes))),
+        state: state.unwrap_or_else(|| Arc::new(RoutingState::new(&configured.settings))),
     })
 }
 

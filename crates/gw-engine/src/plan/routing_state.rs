@@ -9,8 +9,10 @@ use prometheus_client::registry::Registry;
 use crate::clock;
 use crate::document_memory::DocumentMemory;
 use crate::event_memory::EventMemory;
+use crate::image_fetches::ImageFetches;
 use crate::plan::threads::MessageThreads;
 use crate::prompt_caches::PromptCaches;
+use crate::settings::EngineSettings;
 
 /// Conversations whose provider is remembered.
 const MAX_CONVERSATIONS: usize = 65_536;
@@ -43,12 +45,14 @@ pub(crate) struct RoutingState {
     pub(crate) threads: MessageThreads,
     /// The prompts of sessions in providers' caches, and the balance of breakpoints.
     pub(crate) prompt_caches: PromptCaches,
+    /// Fetches images for providers that take only bytes.
+    pub(crate) images: ImageFetches,
 }
 
 impl RoutingState {
-    /// `allowed_bytes` is the memory that the system allows this process, if it has a limit.
-    pub(crate) fn new(allowed_bytes: Option<u64>) -> Self {
-        let bytes = pool_bytes(allowed_bytes);
+    /// The state of a process that starts with these settings.
+    pub(crate) fn new(settings: &EngineSettings) -> Self {
+        let bytes = pool_bytes(settings.allowed_bytes);
         Self {
             turn: AtomicU64::new(0),
             retry_budget: RetryBudget::new(clock::now()),
@@ -57,11 +61,13 @@ impl RoutingState {
             document_memory: DocumentMemory::new(bytes),
             threads: MessageThreads::default(),
             prompt_caches: PromptCaches::default(),
+            images: ImageFetches::new(&settings.images),
         }
     }
 
-    /// Registers the gauges of the memory in use.
+    /// Registers the gauges of the memory in use, and the counter of fetched images.
     pub(crate) fn register(&self, registry: &mut Registry) {
+        self.images.register(registry);
         registry.register(
             "gateway_stream_event_bytes",
             "Bytes of stream events over 64 KiB that wait for their clients",

@@ -12,11 +12,16 @@ use crate::error::{Error, Kind, Result};
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 
-/// Checks whether the request may be sent to this candidate.
+/// Checks whether the request may be sent to this candidate. `fetches_images`: a provider that takes only bytes never gets the address of
+/// an image.
 ///
 /// # Errors
 /// `unsupported_value`, with the setting that allows it.
-pub(crate) fn permitted(candidate: &Candidate, request: &ValidatedRequest) -> Result<()> {
+pub(crate) fn permitted(
+    candidate: &Candidate,
+    request: &ValidatedRequest,
+    fetches_images: bool,
+) -> Result<()> {
     let Candidate { provider, model, .. } = candidate;
     // The edge takes the preset out of a request that names one. This one is left, so the configuration has no such preset.
     let of_client = request.client().map(|client| &*client.native.policy.members).unwrap_or_default();
@@ -38,7 +43,7 @@ pub(crate) fn permitted(candidate: &Candidate, request: &ValidatedRequest) -> Re
     if provider.takes_references() {
         return Ok(());
     }
-    references(provider, request.references())
+    references(provider, request.references(), fetches_images)
 }
 
 /// Whether the candidate speaks the client's own dialect, and may be sent the request in it.
@@ -126,7 +131,11 @@ fn refused(provider: &Provider, member: &GuardedMember) -> Error {
     Error::new(Kind::UnsupportedValue, message)
 }
 
-fn references(provider: &Provider, references: &References) -> Result<()> {
+fn references(provider: &Provider, references: &References, fetches_images: bool) -> Result<()> {
+    let image = || {
+        let is_fetched = fetches_images && !provider.adapter().capabilities().image_urls;
+        references.image.as_deref().filter(|_| !is_fetched)
+    };
     let verbatim = || {
         let is_forwarded = provider.adapter().capabilities().openai_fields;
         references.verbatim.as_deref().filter(|_| is_forwarded)
@@ -135,7 +144,8 @@ fn references(provider: &Provider, references: &References) -> Result<()> {
         let is_named = provider.host().is_some_and(|host| references.hosts.contains(host));
         is_named.then_some("messages")
     };
-    let Some(place) = references.carried.as_deref().or_else(verbatim).or_else(at_own_host) else {
+    let Some(place) = references.carried.as_deref().or_else(image).or_else(verbatim).or_else(at_own_host)
+    else {
         return Ok(());
     };
     Err(stored(provider, place))

@@ -262,6 +262,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
         upstream_calls: Arc::clone(settlement.upstream_calls()),
         is_shared: false,
         conversation_memory: None,
+        image_memory: None,
         continuation: None,
     };
     Some(Box::new(Call::new(context, plan, settlement)))

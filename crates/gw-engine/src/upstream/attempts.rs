@@ -14,6 +14,7 @@ use crate::retry_policy;
 use crate::retry_policy::RetryDecision;
 use crate::upstream::dispatch::finish;
 use crate::upstream::hedge;
+use crate::upstream::images;
 use crate::upstream::outcome::Answer;
 use crate::upstream::retry_pause::pause;
 
@@ -88,6 +89,9 @@ async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result
             && let Ok((index, answer)) = finish(call, served).await
         {
             return Ok(CandidateOutcome::Answered(index, answer));
+        }
+        if images::are_missing(call, known) && Box::pin(images::fetch(call, candidate)).await {
+            continue;
         }
         let failures = call.progress.failures.get(known..).unwrap_or_default();
         let Some(failure) = failures.last() else { return Ok(CandidateOutcome::Stop) };

@@ -21,6 +21,7 @@ use crate::plan::hedge_pair::may_hedge;
 use crate::retry_policy;
 use crate::rules::RequestRules;
 use crate::upstream::dispatch::dispatch;
+use crate::upstream::images;
 use crate::upstream::outcome::{AttemptOutput, ServedAttempt};
 
 /// An attempt under way.
@@ -173,7 +174,8 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
         && call.progress.hedged.is_none()
         && call.progress.hedge.is_none()
         && matches!(standing, HealthStatus::Able)
-        && call.progress.counted() + 2 <= routing.max_attempts as usize;
+        && call.progress.counted() + 2 <= routing.max_attempts as usize
+        && !images::may_be_fetched(call, second);
     // Rules of targets count for one target at a time.
     let has_rules = |rules: &RequestRules| {
         rules.may_be_of_targets()

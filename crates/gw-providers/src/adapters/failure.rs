@@ -327,6 +327,7 @@ fn generic(kind: FailureKind) -> &'static str {
         FailureKind::ContextLength => "The prompt is longer than the model's context.",
         FailureKind::ContentFilter => "The prompt was refused by the upstream provider's content filter.",
         FailureKind::Unsupported => "The provider cannot do what the request asks for.",
+        FailureKind::ImageAddress => "The provider takes images as bytes only, not by address.",
         FailureKind::BadRequest => "The upstream provider refused the request.",
         FailureKind::InvalidResponse => "The upstream provider's answer cannot be understood.",
         FailureKind::StreamBroken => "The upstream provider reported an error in its stream.",

@@ -160,6 +160,11 @@ impl<D: Dialect> Adapter for Native<D> {
         }
         let replay_target = Arc::new(target.replay_target());
         let mut conversation = Conversation::of_chat(request, range.n);
+        if !D::POLICY.traits.capabilities.image_urls
+            && let Some(images) = &request.images
+        {
+            conversation.put_images(images);
+        }
         let opened = replay::opened_entries(&conversation, &replay_target, D::POLICY.reasoning_format);
         let lost = replay::keep_own(&mut conversation, &opened, &replay_target);
         let names = tool_names::rename_refused(&mut conversation, D::POLICY.takes_tool_name);
@@ -279,6 +284,11 @@ pub(super) fn unsupported(message: impl Into<String>) -> Failure {
     let mut failure = Failure::new(FailureKind::Unsupported, message);
     failure.code = Some("unsupported_value".to_owned());
     failure
+}
+
+/// As [`unsupported`], for an image at an http(s) address: the request may be sent with the bytes of the image.
+pub(super) fn image_address(message: impl Into<String>) -> Failure {
+    Failure { kind: FailureKind::ImageAddress, ..unsupported(message) }
 }
 
 /// A warning for each of these members that the request has.

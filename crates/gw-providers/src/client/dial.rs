@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
+use gw_wire::address_range::AddressRange;
 use gw_wire::failure::Failure;
 use parking_lot::Mutex;
 use tokio::net::{TcpSocket, TcpStream};
@@ -45,6 +46,10 @@ pub(crate) struct Dialler {
     pub(crate) allow_public_plain_http: bool,
     /// The peer speaks HTTP/2 without negotiation, as gRPC servers do.
     pub(crate) is_http2_only: bool,
+    /// HTTP/2 is not offered.
+    pub(crate) is_http1_only: bool,
+    /// Networks whose private addresses may be called, too.
+    pub(crate) networks: Option<Arc<[AddressRange]>>,
     tls: Tls,
     names: Mutex<ResolvedNames>,
 }
@@ -64,6 +69,8 @@ impl Dialler {
             allow_private_network,
             allow_public_plain_http: true,
             is_http2_only: false,
+            is_http1_only: false,
+            networks: None,
             tls,
             names: Mutex::default(),
         }
@@ -123,12 +130,13 @@ impl Dialler {
             allow_public: self.origin.is_https || self.allow_public_plain_http,
         };
         let is_public = addresses.iter().any(|address| reach(*address) == Reach::Public);
-        let mut last = failures::unreachable(if is_public && !policy.allow_public {
+        let mut last = failures::not_allowed(if is_public && !policy.allow_public {
             "the address is public, and http:// is not encrypted: write https://, or set allow_plain_http"
         } else {
             "the name has no address that may be called (allow_private_network)"
         });
-        let allowed: Vec<IpAddr> = addresses.iter().copied().filter(|it| policy.permits(*it)).collect();
+        let may_call = |address: &IpAddr| policy.permits(*address) || self.is_named(*address);
+        let allowed: Vec<IpAddr> = addresses.iter().copied().filter(may_call).collect();
         for (tried, address) in allowed.iter().enumerate() {
             // Each address gets a share of the remaining time, so one that does not answer leaves time for the others.
             let left = deadline.saturating_duration_since(Instant::now());
@@ -147,6 +155,12 @@ impl Dialler {
             }
         }
         Err(last)
+    }
+
+    /// Whether a private address is in one of the named networks.
+    fn is_named(&self, address: IpAddr) -> bool {
+        let networks = self.networks.as_deref().unwrap_or_default();
+        reach(address) == Reach::Private && networks.iter().any(|network| network.contains(address))
     }
 
     async fn look_up(&self, name: &str, deadline: Instant) -> Result<Arc<[IpAddr]>, Failure> {
@@ -181,8 +195,9 @@ impl Dialler {
         if !self.origin.is_https {
             return Ok(Dialled::Http1(Http1::new(Socket::Plain(tcp))));
         }
-        let connector = self.tls.connector().await.map_err(failures::unreachable)?;
-        let tls = self.encrypt(connector, tcp).await?;
+        let connector =
+            if self.is_http1_only { self.tls.http1_connector().await } else { self.tls.connector().await };
+        let tls = self.encrypt(connector.map_err(failures::unreachable)?, tcp).await?;
         let is_http2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
         let socket = Socket::Tls(Box::new(tls));
         if is_http2 {

@@ -5,6 +5,14 @@ use std::fmt::Write;
 
 use gw_wire::failure::{Failure, FailureKind};
 
+/// The code of a host that has no address which may be called.
+pub(crate) const NOT_ALLOWED: &str = "address_not_allowed";
+
+/// A host that has no address which may be called.
+pub(crate) fn not_allowed(detail: impl std::fmt::Display) -> Failure {
+    Failure { code: Some(NOT_ALLOWED.to_owned()), ..unreachable(detail) }
+}
+
 /// No connection, or a connection that broke before the response head.
 pub(crate) fn unreachable(detail: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Unreachable, "The upstream provider could not be reached.").with_detail(detail)

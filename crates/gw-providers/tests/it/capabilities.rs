@@ -317,6 +317,7 @@ fn page() -> String {
     }
     page.push_str(&crate::model_tables::translations());
     page.push_str(SENT_BACK);
+    page.push_str(include_str!("images_by_address.md"));
     page.push_str(&closed());
     page.push_str(&crate::model_tables::rules());
     page
@@ -351,6 +352,8 @@ fn closed() -> String {
          The gateway checks an address as it is written and does not resolve names. It cannot know that a public name resolves to a\n\
          private address, or that a public address redirects to one. If the provider is a server in your own network (vLLM, SGLang, …),\n\
          limit the addresses that this server can reach.\n\n\
+         With `server.fetch_images` this holds for no image that goes to a provider that takes only bytes: the gateway itself fetches it, and\n\
+         [resolves and checks its address](#images-by-address).\n\n\
          **Members that choose a model, an upstream or a price.** `openai` and `azure` get the other members of a request unchanged. The\n\
          gateway holds back the members below, in any case and with or without `_` and `-`. The values `false`, `\"\"`, `[]` and `{{}}` pass,\n\
          except `{{}}` for a search, which would switch it on. `extra_body` is held back if it holds one of these members, or a member that\n\

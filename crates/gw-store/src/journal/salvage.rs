@@ -86,6 +86,7 @@ fn add_open_call(entry: &mut Entry) {
         latency_ms: 0,
         cost: (!is_unknown).then_some(open),
         started_ms: 0,
+        image_fetch_ms: 0,
         known_part: if is_unknown { open.max(0) } else { 0 },
         reason: None,
     });

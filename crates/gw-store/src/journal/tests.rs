@@ -353,6 +353,7 @@ async fn the_open_call_of_a_killed_request_has_its_own_cost() {
         latency_ms: 6,
         cost: Some(70),
         started_ms: 0,
+        image_fetch_ms: 0,
         known_part: 0,
         reason: None,
     }];

@@ -394,14 +394,14 @@ fn attributed(out: &mut LineText, attribution: &Attribution) {
 fn calls(out: &mut LineText, entry: &Entry) {
     out.raw(",[");
     let are_many = entry.attempts.len() > 1;
-    for (n, Attempt { provider, model, status, latency_ms, started_ms, cost, known_part, reason }) in
-        entry.attempts.iter().enumerate()
-    {
+    for (n, attempt) in entry.attempts.iter().enumerate() {
+        let Attempt { provider, model, status, latency_ms, started_ms, image_fetch_ms, .. } = attempt;
+        let Attempt { cost, known_part, reason, .. } = attempt;
         out.raw(if n == 0 { "[" } else { ",[" });
         out.text(status);
         out.next_number(*latency_ms);
         let usual = if are_many { 0 } else { entry.cost };
-        let is_last_written = *started_ms != 0;
+        let is_last_written = (*started_ms | *image_fetch_ms) != 0;
         let cost = Some(cost).filter(|cost| is_last_written || **cost != Some(usual));
         if **provider != *entry.provider || **model != *entry.model {
             out.next_text(provider);
@@ -422,6 +422,9 @@ fn calls(out: &mut LineText, entry: &Entry) {
         }
         if is_last_written {
             out.next_number(*started_ms);
+        }
+        if *image_fetch_ms != 0 {
+            out.next_number(*image_fetch_ms);
         }
         out.character(']');
     }

@@ -1,5 +1,7 @@
 //! `POST /v1/chat/completions`: reads and checks the request.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 
 use super::body::{Body, NameSet, ParsedBody};
@@ -15,6 +17,7 @@ use super::other_members::other_bytes;
 use super::references::References;
 use super::schemas::Schemas;
 use crate::dialects::{ClientDialect, ClientRequest};
+use crate::fetched_images::FetchedImages;
 use crate::hosted_tools::HostedCalls;
 use crate::json::{Kind, View};
 use crate::operation::PlainOperation;
@@ -57,6 +60,8 @@ pub struct ChatRequest {
     /// Whether every message holds only a text and one of the roles `system`, `user` and `assistant`: no provider of
     /// OpenAI's dialect needs another spelling of such messages.
     pub has_plain_messages: bool,
+    /// The bytes of its images at http(s) addresses, fetched for providers that take only bytes. None: they are not fetched.
+    pub images: Option<Arc<FetchedImages>>,
 }
 
 /// Members of which only the type is checked: their meaning is up to the provider.
@@ -140,6 +145,7 @@ pub fn parse_chat(bytes: Bytes, limits: &RequestLimits) -> Result<ChatRequest, I
         client: None,
         forwarded: ForwardedPrompt::default(),
         has_plain_messages: survey.is_plain,
+        images: None,
     })
 }
 

@@ -369,7 +369,7 @@ fn image(path: &Path<'_>, value: Option<View<'_>>, survey: &mut Survey<'_>) -> R
     let url = required_string(&url_path, url)?;
     let begins =
         |scheme: &str| url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme));
-    survey.references.address(&url_path, &url);
+    survey.references.image(&url_path, &url);
     if !["https://", "http://", "data:"].into_iter().any(begins) && !is_stored(&url) {
         return Err(invalid_value(
             &url_path,

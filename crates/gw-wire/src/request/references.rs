@@ -11,7 +11,7 @@ use memchr::memchr2;
 use super::fields::{Path, clip};
 use super::folding::{Folded, folded};
 use crate::json::{Kind, View, string_end};
-use address::{Address, classify, classify_any, is_stored_name, names_stored_file};
+use address::{Address, classify, classify_any, is_stored_name, is_web, names_stored_file};
 
 pub use address::host_of;
 pub(crate) use address::is_stored;
@@ -21,6 +21,9 @@ pub(crate) use address::is_stored;
 pub struct References {
     /// The path of the first reference that every dialect can carry.
     pub carried: Option<Box<str>>,
+    /// The path of the first image at an http(s) address that only a provider or its network can reach. A provider that takes only
+    /// bytes never sees the address.
+    pub image: Option<Box<str>>,
     /// The path of the first reference that reaches only providers of the client's own dialect.
     pub verbatim: Option<Box<str>>,
     /// The hosts of the request's http(s) URLs, in lower case.
@@ -129,6 +132,18 @@ impl References {
             Address::Content => {}
             Address::Public(host) => _ = self.hosts.insert(host.into()),
             Address::Internal => _ = self.carried.get_or_insert_with(|| path.to_string().into()),
+        }
+    }
+
+    /// As [`References::address`], for an image, whose bytes may be sent in the place of its address.
+    pub(super) fn image(&mut self, path: &Path<'_>, address: &str) {
+        match classify(address) {
+            Address::Content => {}
+            Address::Public(host) => _ = self.hosts.insert(host.into()),
+            Address::Internal => {
+                let place = if is_web(address) { &mut self.image } else { &mut self.carried };
+                place.get_or_insert_with(|| path.to_string().into());
+            }
         }
     }
 

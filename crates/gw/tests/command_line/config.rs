@@ -68,20 +68,6 @@ fn the_environment_fills_in_and_a_missing_variable_is_a_fault_without_its_value(
 }
 
 #[test]
-fn later_features_pass_check_and_are_refused_by_serve() {
-    let later = ["[server]\nfetch_images = true\n"];
-    for section in later {
-        let config = format!("{BASE}\n{section}");
-        let output = run(&config, &["check"]);
-        assert_eq!(output.status.code(), Some(0), "check accepts {section}: {}", text(&output));
-        assert!(text(&output).contains("note:"), "and says so: {}", text(&output));
-        let output = run(&config, &["serve", "--listen", "127.0.0.1:0"]);
-        assert_eq!(output.status.code(), Some(2), "serve refuses {section}: {}", text(&output));
-        assert!(text(&output).contains("gateway.toml:"), "with the place: {}", text(&output));
-    }
-}
-
-#[test]
 fn usage_faults_have_exit_code_2() {
     for args in [
         &["nonsense"][..],

@@ -176,6 +176,7 @@ fn attempt(model: &str, status: &'static str, cents: i128) -> Attempt {
         status: status.into(),
         latency_ms: 5,
         started_ms: 0,
+        image_fetch_ms: 0,
         cost: Some(cents * 10_000_000_000_000),
         known_part: 0,
         reason: None,

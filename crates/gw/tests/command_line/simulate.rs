@@ -58,6 +58,7 @@ fn attempts(calls: &[(&str, &'static str, u64)]) -> Vec<Attempt> {
         latency_ms: *latency_ms,
         cost: Some(0),
         started_ms: 0,
+        image_fetch_ms: 0,
         known_part: 0,
         reason: None,
     };

@@ -12,6 +12,7 @@ pub(crate) mod curl;
 pub(crate) mod database;
 pub(crate) mod dialects;
 pub(crate) mod forms;
+pub(crate) mod images;
 pub(crate) mod ledger;
 pub(crate) mod management;
 pub(crate) mod providers;

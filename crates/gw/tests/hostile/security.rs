@@ -5,6 +5,7 @@ mod authz;
 mod client_address;
 mod credentials;
 mod host_header;
+mod image_addresses;
 mod injection;
 mod key_rotation;
 mod listeners;

@@ -2,6 +2,7 @@
 
 mod api_keys;
 mod claude_on_vertex;
+mod fetched_images;
 mod model_rules;
 mod prefix_cache;
 mod prompt_caches;

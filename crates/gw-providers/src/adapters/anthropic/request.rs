@@ -12,7 +12,7 @@ use super::messages::{self, AnthropicMessageParam, has_unsigned_calls, messages}
 use super::thinking::{ThinkingContext, ThinkingPlan};
 use super::tools::{AnswerFormat, Tooling};
 use crate::adapter::{Reading, Target};
-use crate::adapters::native::{dropped, unsupported};
+use crate::adapters::native::{dropped, image_address, unsupported};
 use crate::adapters::warnings::Warnings;
 use crate::model_rules::Sampling;
 
@@ -103,17 +103,17 @@ impl MessagesHost {
     /// Refuses images and files by URL on Vertex AI, which takes bytes only: "Vision" at platform.claude.com, November
     /// 2026 ("Claude Models on Google Cloud (Google managed)").
     fn check(self, conversation: &Conversation<'_>) -> Result<(), Failure> {
-        let mut parts = conversation.messages.iter().flat_map(|message| &message.parts);
-        let is_address = |part: &Part<'_>| match &part.content {
-            Content::Image(source) | Content::File { source, .. } => matches!(source, Source::Url(_)),
-            _ => false,
-        };
-        match self {
-            Self::Vertex if parts.any(is_address) => {
-                Err(unsupported("Invalid 'messages': this model takes images and files as data, not by URL."))
-            }
-            Self::Vertex | Self::Anthropic => Ok(()),
+        const BY_ADDRESS: &str = "Invalid 'messages': this model takes images and files as data, not by URL.";
+        if self == Self::Anthropic {
+            return Ok(());
         }
+        let parts = || conversation.messages.iter().flat_map(|message| &message.parts);
+        let is_file = |part: &Part<'_>| matches!(&part.content, Content::File { source: Source::Url(_), .. });
+        if parts().any(is_file) {
+            return Err(unsupported(BY_ADDRESS));
+        }
+        let is_image = |part: &Part<'_>| matches!(part.content, Content::Image(Source::Url(_)));
+        if parts().any(is_image) { Err(image_address(BY_ADDRESS)) } else { Ok(()) }
     }
 }
 

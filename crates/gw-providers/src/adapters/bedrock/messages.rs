@@ -18,7 +18,7 @@ use super::wire::{
 };
 use crate::adapters::anthropic::messages::CONTINUE_TEXT;
 use crate::adapters::call_ids::CallIds;
-use crate::adapters::native::unsupported;
+use crate::adapters::native::{image_address, unsupported};
 use crate::adapters::replay::order::{ReplayedBlock, arrange};
 use crate::adapters::unique_names::UniqueNames;
 use crate::model_rules::ModelRules;
@@ -309,10 +309,11 @@ impl BedrockMessageWriter {
 }
 
 fn image<'t>(source: &'t Source<'_>) -> Result<BedrockMedia<'t>, Failure> {
-    let Source::Data { media_type, base64 } = source else {
-        return Err(unsupported(
-            "Invalid 'image_url': this provider takes images as data URLs, not by address.",
-        ));
+    const BY_ADDRESS: &str = "Invalid 'image_url': this provider takes images as data URLs, not by address.";
+    let (media_type, base64) = match source {
+        Source::Data { media_type, base64 } => (media_type, base64),
+        Source::Url(_) => return Err(image_address(BY_ADDRESS)),
+        Source::Id(_) => return Err(unsupported(BY_ADDRESS)),
     };
     let format = match media_type.as_str() {
         "image/png" => "png",

@@ -8,7 +8,7 @@ use gw_wire::conversation::{Content, Conversation, Message, Role, Source, split_
 use gw_wire::failure::Failure;
 use gw_wire::json::{ObjectWriter, write_object};
 
-use crate::adapters::native::unsupported;
+use crate::adapters::native::{image_address, unsupported};
 
 /// Writes `messages` as JSON.
 pub(super) fn write(conversation: &Conversation<'_>) -> Result<Vec<u8>, Failure> {
@@ -91,16 +91,15 @@ fn assistant(entry: &mut ObjectWriter<'_>, message: &Message<'_>) {
 
 /// The images of a message in base64.
 fn images<'m>(message: &'m Message<'_>) -> Result<Vec<&'m str>, Failure> {
+    const BY_ADDRESS: &str =
+        "Invalid 'messages': this provider takes images as data URLs only, not by address.";
     let mut images = Vec::new();
     for part in &message.parts {
         match &part.content {
             Content::Text(_) | Content::Refusal(_) => {}
             Content::Image(Source::Data { base64, .. }) => images.push(&**base64),
-            Content::Image(Source::Url(_) | Source::Id(_)) => {
-                return Err(unsupported(
-                    "Invalid 'messages': this provider takes images as data URLs only, not by address.",
-                ));
-            }
+            Content::Image(Source::Url(_)) => return Err(image_address(BY_ADDRESS)),
+            Content::Image(Source::Id(_)) => return Err(unsupported(BY_ADDRESS)),
             Content::File { .. } => {
                 return Err(unsupported("Invalid 'messages': this provider takes no files."));
             }

@@ -16,7 +16,7 @@ use gw_wire::request::ChatRequest;
 use http::{HeaderName, HeaderValue};
 
 use super::location::ProjectLocation;
-use crate::adapter::{CountCall, Encoded, Reading, StreamDecoder, Target};
+use crate::adapter::{Capabilities, CountCall, DialectTraits, Encoded, Reading, StreamDecoder, Target};
 use crate::adapters::anthropic::forward::{self, ForwardedBody};
 use crate::adapters::anthropic::request::{self, MessagesHost, VERTEX_VERSION};
 use crate::adapters::anthropic::{self, response};
@@ -54,7 +54,13 @@ const BETAS: [&str; 12] = [
 pub(super) struct VertexClaude(pub(super) ProjectLocation);
 
 impl Dialect for VertexClaude {
-    const POLICY: &'static Policy = &anthropic::POLICY;
+    const POLICY: &'static Policy = &Policy {
+        traits: DialectTraits {
+            capabilities: Capabilities { image_urls: false, ..anthropic::POLICY.traits.capabilities },
+            ..anthropic::POLICY.traits
+        },
+        ..anthropic::POLICY
+    };
 
     fn speaks(&self, dialect: ClientDialect, _: &Target<'_>) -> bool {
         dialect == ClientDialect::Messages

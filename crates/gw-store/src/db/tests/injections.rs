@@ -97,6 +97,7 @@ async fn i01_two_hundred_injections_are_stored_and_compared_as_they_are_in_the_l
                         latency_ms: 1,
                         cost: Some(1),
                         started_ms: 0,
+                        image_fetch_ms: 0,
                         known_part: 0,
                         reason: Some(text()),
                     }],

@@ -20,6 +20,7 @@ fn entry(n: u64) -> Entry {
             latency_ms: 7,
             cost: Some(77),
             started_ms: 0,
+            image_fetch_ms: 0,
             known_part: 0,
             reason: Some("a [\"reason\"] E[\"".to_owned()),
         }],

@@ -38,6 +38,7 @@ fn entry(n: u64) -> Entry {
         status: "ok".into(),
         latency_ms: 1,
         started_ms: 0,
+        image_fetch_ms: 0,
         cost: Some(cost),
         known_part: 0,
         reason: None,

@@ -125,6 +125,7 @@ struct Call {
     cost: Option<Option<i128>>,
     known_part: i128,
     started_ms: u64,
+    image_fetch_ms: u64,
 }
 
 /// Reads a cost that is written; null is an unknown price.
@@ -184,6 +185,7 @@ fn entry(said: EncodedFields) -> Entry {
         status: call.status.into(),
         latency_ms: call.latency_ms,
         started_ms: call.started_ms,
+        image_fetch_ms: call.image_fetch_ms,
         cost: call.cost.unwrap_or(Some(usual_cost)),
         known_part: call.known_part,
         reason: call.reason,

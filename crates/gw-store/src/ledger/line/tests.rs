@@ -28,6 +28,7 @@ prop_compose! {
         let call = |(provider, model, status, latency_ms, reason, cost): (String, String, String, u64, Option<String>, Option<i128>)| Attempt {
             provider: provider.into(), model: model.into(), status: status.into(), latency_ms, cost,
             started_ms: latency_ms % 3,
+            image_fetch_ms: latency_ms % 5,
             known_part: if cost.is_none() { i128::from(latency_ms) } else { 0 }, reason,
         };
         calls.into_iter().map(call).collect()
@@ -162,6 +163,7 @@ fn a_typical_line_is_short() {
             latency_ms: 1_431,
             cost: Some(1_234_567_000),
             started_ms: 0,
+            image_fetch_ms: 0,
             known_part: 0,
             reason: None,
         }],
@@ -231,6 +233,7 @@ fn a_request_with_an_unknown_price_counts_where_the_price_is_missing() {
         latency_ms: 1,
         cost,
         started_ms: 0,
+        image_fetch_ms: 0,
         known_part,
         reason: None,
     };

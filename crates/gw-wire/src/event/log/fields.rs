@@ -14,7 +14,7 @@ const FINISHES: [Finish; 5] =
     [Finish::Stop, Finish::Length, Finish::ToolCalls, Finish::ContentFilter, Finish::FunctionCall];
 
 /// All kinds of failures in the order of their declaration.
-const FAILURES: [FailureKind; 16] = [
+const FAILURES: [FailureKind; 17] = [
     FailureKind::Unreachable,
     FailureKind::Timeout,
     FailureKind::RateLimited,
@@ -31,6 +31,7 @@ const FAILURES: [FailureKind; 16] = [
     FailureKind::InvalidResponse,
     FailureKind::StreamBroken,
     FailureKind::NoMemory,
+    FailureKind::ImageAddress,
 ];
 
 /// Appends a number: seven bits a byte, the low ones first.
@@ -288,7 +289,8 @@ mod tests {
             | FailureKind::BadRequest
             | FailureKind::InvalidResponse
             | FailureKind::StreamBroken
-            | FailureKind::NoMemory => {}
+            | FailureKind::NoMemory
+            | FailureKind::ImageAddress => {}
         }
     }
 

@@ -102,6 +102,11 @@ pub(super) fn classify_any(text: &str) -> Address {
     if named.is_empty() || named.contains(' ') { Address::Content } else { classify(text) }
 }
 
+/// Whether an address is written as an http(s) URL.
+pub(super) fn is_web(address: &str) -> bool {
+    begins(address, "http://") || begins(address, "https://")
+}
+
 /// Whether an address has the scheme of a storage service or is the name of a stored file.
 pub(crate) fn is_stored(address: &str) -> bool {
     match scheme(address) {

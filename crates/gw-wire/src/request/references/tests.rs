@@ -44,6 +44,18 @@ fn references_are_found_in_known_content_parts() {
 }
 
 #[test]
+fn an_image_inside_a_network_is_found_apart_from_what_no_bytes_can_replace() {
+    let image = |url: &str| format!(r#"{{"type":"image_url","image_url":{{"url":"{url}"}}}}"#);
+    let found = part(&format!("{},{}", image("http://10.0.0.1/a"), image("HTTPS://cats.internal/b")));
+    assert_eq!((found.image.as_deref(), found.carried), (Some("messages[0].content[0].image_url.url"), None));
+    let both = part(&format!("{},{}", image("gs://b/o"), image("http://127.0.0.1/a")));
+    assert_eq!(both.carried.as_deref(), Some("messages[0].content[0].image_url.url"));
+    assert_eq!(both.image.as_deref(), Some("messages[0].content[1].image_url.url"));
+    let twice = part(&format!("{},{}", image("gs://b/1"), image("gs://b/2")));
+    assert_eq!(twice.carried.as_deref(), Some("messages[0].content[0].image_url.url"));
+}
+
+#[test]
 fn members_that_are_forwarded_verbatim_are_searched_once() {
     for json in [
         r#"{"type":"input_file","file_id":"file-1"}"#,

@@ -52,6 +52,7 @@ fn entry(n: usize, at: i64, key: &str, team: Option<&str>, model: &str, status: 
             latency_ms: 12,
             cost: Some(0),
             started_ms: 0,
+            image_fetch_ms: 0,
             known_part: 0,
             reason: None,
         }],

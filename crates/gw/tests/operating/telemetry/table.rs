@@ -71,7 +71,7 @@ const fn rare(
 }
 
 #[rustfmt::skip]
-pub(super) const METRICS: [Metric; 87] = [
+pub(super) const METRICS: [Metric; 88] = [
     rare(Traffic, "gateway_budget_left_usd", Gauge, "", &["kind", "name"], "USD that a key of the configuration or a team has left of its budget in the current period"),
     metric(Traffic, "gateway_calls", Counter, "", &["operation", "code"], "Generation calls by operation and outcome"),
     metric(Traffic, "gateway_first_token_seconds", Histogram, "seconds", &["provider", "model"], "From the request's acceptance to the first content of a stream"),
@@ -130,6 +130,7 @@ pub(super) const METRICS: [Metric; 87] = [
     metric(Load, "gateway_shed_requests", Counter, "", &[], "Generation requests refused with 503 because the gateway was overloaded"),
     metric(Load, "gateway_stored_response_read_bytes", Gauge, "", &[], "Bytes held to read stored responses: opened copies, readers, and conversations that requests continue"),
     metric(Load, "gateway_stream_event_bytes", Gauge, "", &[], "Bytes of stream events over 64 KiB that wait for their clients"),
+    rare(Load, "gateway_image_fetches", Counter, "", &["outcome"], "Images that the gateway fetched for providers that take only bytes, by outcome"),
     metric(Ledger, "gateway_clock_held", Gauge, "", &[], "1 while the clock is doubted and nothing is purged"),
     metric(Ledger, "gateway_journal_set_aside", Gauge, "", &[], "Damaged journals that are kept for inspection"),
     metric(Ledger, "gateway_journal_unreadable", Counter, "", &[], "Damaged places in old journals that the last start could not read"),

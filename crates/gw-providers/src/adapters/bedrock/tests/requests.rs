@@ -263,17 +263,16 @@ fn unsupported_content_is_refused() {
     let user = |part: Value| json!({"messages": [{"role": "user", "content": [part]}]});
     let image = |url: &str| user(json!({"type": "image_url", "image_url": {"url": url}}));
     let file = |file: Value| user(json!({"type": "file", "file": file}));
-    for (body, field) in [
-        (image("https://example.com/a.png"), "'image_url'"),
-        (image("data:image/tiff;base64,AA=="), "'image_url'"),
-        (file(json!({"file_id": "file-1"})), "'file'"),
-        (file(json!({"filename": "a.zip", "file_data": "data:application/zip;base64,AA=="})), "'file'"),
+    let zip = json!({"filename": "a.zip", "file_data": "data:application/zip;base64,AA=="});
+    for (body, field, kind) in [
+        (image("https://example.com/a.png"), "'image_url'", FailureKind::ImageAddress),
+        (image("file-1"), "'image_url'", FailureKind::Unsupported),
+        (image("data:image/tiff;base64,AA=="), "'image_url'", FailureKind::Unsupported),
+        (file(json!({"file_id": "file-1"})), "'file'", FailureKind::Unsupported),
+        (file(zip), "'file'", FailureKind::Unsupported),
     ] {
         let failure = encode(body).unwrap_err();
-        assert_eq!(
-            (failure.kind, failure.code.as_deref()),
-            (FailureKind::Unsupported, Some("unsupported_value"))
-        );
+        assert_eq!((failure.kind, failure.code.as_deref()), (kind, Some("unsupported_value")));
         assert!(failure.message.starts_with(&format!("Invalid {field}: ")), "{}", failure.message);
     }
 }

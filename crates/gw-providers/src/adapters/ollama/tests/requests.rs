@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{adapter, allowing, server};
 use crate::adapter::Encoded;
-use crate::adapters::native::unsupported;
+use crate::adapters::native::{image_address, unsupported};
 use crate::adapters::trial::{body, embed, encode};
 use crate::settings::Api;
 
@@ -164,13 +164,19 @@ fn log_probabilities_are_asked_for() {
 #[test]
 fn unsupported_content_is_a_400_that_names_the_field() {
     let part = |part: Value| json!({"model": "m", "messages": [{"role": "user", "content": [part]}]});
-    for request in [
-        part(json!({"type": "image_url", "image_url": {"url": "https://x.example/y.png"}})),
-        part(json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})),
-        part(json!({"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERi0="}})),
+    let image = json!({"type": "image_url", "image_url": {"url": "https://x.example/y.png"}});
+    for (request, expected) in [
+        (part(image), image_address("")),
+        (
+            part(json!({"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}})),
+            unsupported(""),
+        ),
+        (
+            part(json!({"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERi0="}})),
+            unsupported(""),
+        ),
     ] {
         let failure = encode(Api::OLLAMA, &*adapter(), &request.to_string(), None).unwrap_err();
-        let expected = unsupported("");
         assert_eq!((failure.kind, &failure.code), (expected.kind, &expected.code), "{request}");
         assert!(failure.message.starts_with("Invalid 'messages'"), "{}", failure.message);
     }

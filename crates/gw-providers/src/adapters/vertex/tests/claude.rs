@@ -75,13 +75,16 @@ fn the_body_is_anthropics_except_model_and_version() {
 
 #[test]
 fn images_and_files_at_an_address_are_refused() {
-    for part in [
-        json!({"type": "image_url", "image_url": {"url": "https://x.example/y.png"}}),
-        json!({"type": "file", "file": {"file_data": "https://x.example/y.pdf"}}),
+    for (part, kind) in [
+        (
+            json!({"type": "image_url", "image_url": {"url": "https://x.example/y.png"}}),
+            FailureKind::ImageAddress,
+        ),
+        (json!({"type": "file", "file": {"file_data": "https://x.example/y.pdf"}}), FailureKind::Unsupported),
     ] {
         let more = json!({"messages": [{"role": "user", "content": [{"type": "text", "text": "x"}, part]}]});
         let Err(failure) = encode(&*built().adapter, "claude-opus-5-5", &more) else { panic!("{more}") };
-        assert_eq!(failure.kind, FailureKind::Unsupported, "{more}");
+        assert_eq!(failure.kind, kind, "{more}");
     }
     let data = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}});
     let more = json!({"messages": [{"role": "user", "content": [data]}]});
