@@ -51,7 +51,7 @@ fn charges(latency_ms: u64, amount: i128) -> Box<Charges> {
         price: Money::from_femtos(amount),
         cost: Money::from_femtos(-amount),
     };
-    let price_as_of = (latency_ms % 2 == 0).then(|| "2026-11-20".into());
+    let price_as_of = latency_ms.is_multiple_of(2).then(|| "2026-11-20".into());
     Box::new(Charges {
         lines: (0..latency_ms % 4).map(line).collect(),
         other: Money::from_femtos(amount),

@@ -74,7 +74,7 @@ async fn assert_lines(world: &World, label: &str, answer: &Response, expected: V
 }
 
 /// A chat completion with this usage.
-fn told(usage: Value) -> Answer {
+fn told(usage: &Value) -> Answer {
     Answer::json(200, &with(chat_body("m", "hi"), json!({ "usage": usage })))
 }
 
@@ -103,7 +103,7 @@ async fn tokens_of_every_kind_have_a_line_on_the_surfaces_of_chats() {
         ("/v1/messages", with(chat("acme/sound"), json!({"max_tokens": 64}))),
         ("/v1beta/models/acme%2Fsound:generateContent", gemini),
     ] {
-        world.upstream.enqueue(told(usage()));
+        world.upstream.enqueue(told(&usage()));
         let answer = world.client.post_json(path, &body).await.ok();
         assert_lines(&world, path, &answer, of_sound()).await;
     }
@@ -130,9 +130,14 @@ async fn tokens_of_every_kind_have_a_line_on_the_surfaces_of_chats() {
     assert_lines(&world, "a hosted tool", &answer, expected).await;
 }
 
-#[tokio::test]
-async fn units_other_than_tokens_have_a_line_on_their_surfaces() {
-    let (world, _claude) = start().await;
+/// A request: its path, its media type and body, the upstream's answer if it is not the usual one, and the lines.
+type Case = (&'static str, (&'static str, Vec<u8>), Option<Value>, Value);
+
+fn json(value: &Value) -> (&'static str, Vec<u8>) {
+    (JSON, value.to_string().into_bytes())
+}
+
+fn cases_of_texts_and_images() -> Vec<Case> {
     let image = |quality: &str| {
         json!({"created": 1, "data": [{"b64_json": PIXEL}, {"b64_json": PIXEL}], "size": "1024x1024", "quality": quality,
             "usage": {"input_tokens": 50, "output_tokens": 0, "total_tokens": 50}})
@@ -140,38 +145,35 @@ async fn units_other_than_tokens_have_a_line_on_their_surfaces() {
     let edited = json!({"created": 1, "data": [{"b64_json": PIXEL}],
         "usage": {"input_tokens": 1050, "output_tokens": 528, "total_tokens": 1578,
             "input_tokens_details": {"text_tokens": 50, "image_tokens": 1000}}});
-    let heard = json!({"text": "Hi", "usage": {"type": "tokens", "input_tokens": 24, "output_tokens": 6, "total_tokens": 30,
-        "input_token_details": {"text_tokens": 10, "audio_tokens": 14}}});
-    let json = |value: Value| (JSON, value.to_string().into_bytes());
-    let paint = |model: &str| json(json!({"model": model, "prompt": "a cat", "n": 2}));
-    let cases = [
+    let paint = |model: &str| json(&json!({"model": model, "prompt": "a cat", "n": 2}));
+    vec![
         (
             "/v1/embeddings",
-            json(json!({"model": "acme/embed", "input": "a"})),
+            json(&json!({"model": "acme/embed", "input": "a"})),
             None,
             json!([["prompt", 8, 0.02, 0.00000016]]),
         ),
         (
             "/v1/rerank",
-            json(json!({"model": "acme/rerank", "query": "q", "documents": vec!["a"; 101]})),
+            json(&json!({"model": "acme/rerank", "query": "q", "documents": vec!["a"; 101]})),
             None,
             json!([["search_unit", 2, 0.002, 0.004]]),
         ),
         (
             "/v1/moderations",
-            json(json!({"model": "acme/fee", "input": "x"})),
+            json(&json!({"model": "acme/fee", "input": "x"})),
             None,
             json!([["query", 1, 0.0015, 0.0015]]),
         ),
         (
             "/v1/images/generations",
-            json(json!({"model": "acme/paint", "prompt": "a cat"})),
+            json(&json!({"model": "acme/paint", "prompt": "a cat"})),
             None,
             json!([["prompt", 10, 5, 0.00005], ["image_completion", 272, 40, 0.01088]]),
         ),
         (
             "/v1/images/generations",
-            json(json!({"model": "acme/paint", "prompt": "a cat"})),
+            json(&json!({"model": "acme/paint", "prompt": "a cat"})),
             Some(edited),
             json!([
                 ["prompt", 50, 5, 0.00025],
@@ -191,9 +193,16 @@ async fn units_other_than_tokens_have_a_line_on_their_surfaces() {
             Some(image("low")),
             json!([["pixel", 2_097_152, 1.9e-8, 0.039_845_888]]),
         ),
+    ]
+}
+
+fn cases_of_sounds_and_routes() -> Vec<Case> {
+    let heard = json!({"text": "Hi", "usage": {"type": "tokens", "input_tokens": 24, "output_tokens": 6, "total_tokens": 30,
+        "input_token_details": {"text_tokens": 10, "audio_tokens": 14}}});
+    vec![
         (
             "/v1/audio/speech",
-            json(json!({"model": "acme/speak", "input": "Grüße dich", "voice": "alloy"})),
+            json(&json!({"model": "acme/speak", "input": "Grüße dich", "voice": "alloy"})),
             None,
             json!([["character", 10, 0.000_015, 0.00015]]),
         ),
@@ -221,19 +230,26 @@ async fn units_other_than_tokens_have_a_line_on_their_surfaces() {
         ),
         (
             "/pass/chat/completions",
-            json(chat("any")),
+            json(&chat("any")),
             Some(chat_body("any", "hi")),
             json!([["prompt", 10, 100, 0.001], ["completion", 5, 200, 0.001]]),
         ),
-        ("/flat/x", json(json!({})), Some(json!({"ok": true})), json!([["query", 1, 0.0125, 0.0125]])),
+        ("/flat/x", json(&json!({})), Some(json!({"ok": true})), json!([["query", 1, 0.0125, 0.0125]])),
         (
             "/v1/chat/completions",
-            json(chat("acme/paged")),
+            json(&chat("acme/paged")),
             None,
             json!([["prompt", 10, 1, 0.00001], ["completion", 5, 2, 0.00001], ["query", 1, 0.25, 0.25]]),
         ),
-    ];
-    for (path, (media, body), upstream, expected) in cases {
+    ]
+}
+
+#[tokio::test]
+async fn units_other_than_tokens_have_a_line_on_their_surfaces() {
+    let (world, _claude) = start().await;
+    for (path, (media, body), upstream, expected) in
+        cases_of_texts_and_images().into_iter().chain(cases_of_sounds_and_routes())
+    {
         upstream.into_iter().for_each(|body| world.upstream.enqueue(Answer::json(200, &body)));
         let answer = world.client.send("POST", path, Some(media), Some(&body)).await.ok();
         assert_lines(&world, &format!("{path} {expected}"), &answer, expected).await;
@@ -250,7 +266,7 @@ async fn several_calls_have_lines_of_their_own_tiers_and_failed_ones_a_sum() {
     // An unreadable answer costs its prompt.
     world.upstream.enqueue(Answer::full(200, &[("content-type", JSON)], "{"));
     let body = chat_with("acme/sound", json!({"routing": {"fallback": ["acme/tiers"]}}));
-    world.upstream.enqueue(told(json!({"prompt_tokens": 101, "completion_tokens": 5, "total_tokens": 106})));
+    world.upstream.enqueue(told(&json!({"prompt_tokens": 101, "completion_tokens": 5, "total_tokens": 106})));
     let answer = world.client.post_json("/v1/chat/completions", &body).await.ok();
     let expected = json!([["prompt", 101, 4, 0.000_404], ["completion", 5, 8, 0.00004], ["other", 0.00001]]);
     assert_lines(&world, "a failed call", &answer, expected).await;
