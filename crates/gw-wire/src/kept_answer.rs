@@ -103,7 +103,7 @@ pub struct KeptChat {
 
 impl KeptChat {
     /// The answer for the response cache, cut out of the complete document; None if the answer has parts beside texts and calls
-    /// of tools. Only a document that was read again shows how a reader sees those.
+    /// of tools, or a call whose arguments are not JSON. Only a document that was read again shows how a reader sees those.
     #[must_use]
     pub fn cut_out(
         places: &DocumentPlaces,
@@ -117,6 +117,7 @@ impl KeptChat {
                 && choice.images.is_empty()
                 && choice.extras.is_empty()
                 && choice.logprobs.is_none()
+                && !choice.has_broken_call()
                 && is_plain(&choice.refusal)
         };
         let has_choices = !reply.choices.is_empty() && reply.choices.iter().all(is_simple);

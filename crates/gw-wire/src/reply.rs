@@ -14,6 +14,7 @@ pub(crate) use self::members::is_passed_on;
 pub const STOP_SEQUENCE: &str = "stop_sequence";
 pub use self::members::{MAX_MEMBER_BYTES, Members};
 use crate::embeddings::Packed;
+use crate::json::check;
 use crate::usage::Usage;
 
 /// Why a choice ended. Strict clients accept only these values.
@@ -93,6 +94,17 @@ pub struct ChatChoice<'a> {
     pub logprobs: Option<Cow<'a, RawValue>>,
     /// The finish reason; None if the upstream sent none or an unknown one.
     pub finish: Option<Finish>,
+}
+
+impl ChatChoice<'_> {
+    /// Whether the choice says that it is whole, and has a call of a tool whose arguments are not JSON.
+    #[must_use]
+    pub fn has_broken_call(&self) -> bool {
+        let is_broken = |call: &ToolCall<'_>| {
+            !call.custom && !call.arguments.is_empty() && check(&call.arguments).is_err()
+        };
+        self.finish != Some(Finish::Length) && self.tool_calls.iter().any(is_broken)
+    }
 }
 
 /// A complete chat answer.

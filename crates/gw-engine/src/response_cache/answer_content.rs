@@ -5,7 +5,7 @@ use gw_cache::Accumulator;
 use gw_providers::gateway_format;
 use gw_wire::event::Event;
 use gw_wire::render::{self, Envelope};
-use gw_wire::reply::{ChatReply, Finish, TextReply};
+use gw_wire::reply::{ChatChoice, ChatReply, Finish, TextReply};
 use gw_wire::stream::Shape;
 
 use crate::call::CallSummary;
@@ -44,6 +44,14 @@ impl<'a> AnswerContent<'a> {
         }
     }
 
+    /// Whether the answer has a call of a tool that nobody can read. A client that asks again must not get it again.
+    fn has_broken_call(&self) -> bool {
+        match self {
+            Self::Chat(reply) => reply.choices.iter().any(ChatChoice::has_broken_call),
+            Self::Text(_) => false,
+        }
+    }
+
     /// The bytes of the cache entry.
     pub(crate) fn entry_body(&self, summary: &CallSummary) -> Vec<u8> {
         let model = &summary.candidate.model.upstream_model;
@@ -77,12 +85,13 @@ impl<'a> AnswerContent<'a> {
 pub(crate) struct KeptAnswer {
     /// The bytes of the cache entry.
     pub(crate) body: Vec<u8>,
-    /// The finish reason of each choice; None if a choice has none.
+    /// The finish reason of each choice; None if a choice has none, or if the answer is not worth keeping.
     pub(crate) finishes: Option<Vec<Finish>>,
 }
 
 impl KeptAnswer {
     pub(crate) fn of(content: &AnswerContent<'_>, summary: &CallSummary) -> Self {
-        Self { body: content.entry_body(summary), finishes: content.finishes() }
+        let finishes = content.finishes().filter(|_| !content.has_broken_call());
+        Self { body: content.entry_body(summary), finishes }
     }
 }

@@ -24,6 +24,11 @@ name = "ours"
 targets = ["acme/fast"]
 system = "The operator's own words."
 system_mode = "replace"
+
+[[aliases]]
+name = "brief"
+targets = ["acme/fast"]
+defaults = { max_tokens = 9 }
 "#;
 
 /// The members that a client sends, and those that its answer repeats.
@@ -196,4 +201,21 @@ async fn what_an_upstream_with_a_responses_api_repeats_is_the_clients_own() {
     let body = json!({"model": "acme/fast", "input": "x", "instructions": "Yours."});
     let answer = world.client.post_json("/v1/responses", &body).await.ok().json();
     assert_eq!((&answer["instructions"], &answer["temperature"]), (&json!("Mine."), &json!(0.1)));
+}
+
+#[tokio::test]
+async fn a_preset_may_ask_for_an_answer_that_is_shorter_than_the_api_allows() {
+    for acme in ["responses = true", "responses = false"] {
+        let world = preset_world(acme).await;
+        let body = json!({"model": "brief", "input": "x"});
+        let answer = world.client.post_json("/v1/responses", &body).await.ok().json();
+        assert_eq!(answer["max_output_tokens"], Value::Null, "{answer}");
+        // An upstream with a Responses API would refuse so few tokens.
+        let (path, sent) = (world.upstream.last().path.clone(), world.upstream.last().json());
+        assert!(path.ends_with("/chat/completions"), "{path}");
+        assert!(sent["max_tokens"] == 9 || sent["max_completion_tokens"] == 9, "{sent}");
+        let refused =
+            world.client.post_json("/v1/responses", &with(body, json!({"max_output_tokens": 9}))).await;
+        assert_eq!((refused.status, refused.code().as_str()), (400, "integer_below_min_value"));
+    }
 }
