@@ -64,10 +64,7 @@ function priceOf(price: number, isTokens: boolean): string {
 /** The units of a request, each kind with its price and its cost. */
 export function Costs({ request }: { request: RequestDetail }) {
   const breakdown = request.cost;
-  const lines = useMemo(
-    () => (breakdown ? linesOf(breakdown) : tokensOnly(request)),
-    [breakdown, request],
-  );
+  const lines = useMemo(() => (breakdown ? linesOf(breakdown) : tokensOnly(request)), [breakdown, request]);
   return (
     <div className="flex flex-col gap-3">
       <DataTable

@@ -1,5 +1,5 @@
 //! The prices that vendors publish × counts = the ledger's cost to the last digit, one test for each modality. Each price has the page
-//! that states it. The pages were read on 2026-11-29. Prices of the shipped catalogue name their page and date there.
+//! that states it. OpenAI's pages were read on 2026-11-29. Prices of the shipped catalogue name their source and date there.
 
 use gw_testkit::upstream::chat_body;
 use gw_testkit::{Answer, FakeUpstream, PIXEL, Response};
