@@ -60,7 +60,7 @@ pub(super) fn write(body: &Body) -> Vec<u8> {
     out
 }
 
-/// The members of `own` whose values differ from those in `changed`. Both were written by [`write`].
+/// The members of `own` whose values differ from those in `changed`. Both were written by [`write()`].
 pub(super) fn differing(own: &[u8], changed: &[u8]) -> Vec<(String, Vec<u8>)> {
     let object = |members: &[u8]| {
         let members = std::str::from_utf8(members).unwrap_or_default();
