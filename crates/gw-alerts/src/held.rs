@@ -36,7 +36,8 @@ impl HeldMessages {
     /// Keeps a message. False: too many wait.
     pub(crate) fn hold(&self, claim: AlertClaim, message: QueuedAlert, is_urgent: bool) -> bool {
         let mut all = self.0.lock();
-        let has_room = all.len() < MAX_HELD;
+        // Few messages are urgent: one for each claim. They are those about the fault that fills the list.
+        let has_room = all.len() < MAX_HELD || is_urgent;
         if has_room {
             all.push(HeldMessage { claim, message, is_urgent, is_delivered: false, due_at: 0 });
         }

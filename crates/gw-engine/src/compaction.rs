@@ -68,7 +68,9 @@ pub(crate) async fn compact(
     let wanted = offload_if(is_heavy(&body), || responses::wanted_items(&body, &limits)).await;
     let bounds = ConversationBounds { body_bytes: body.len(), limits: &limits };
     let earlier = services.stored_responses.conversation(client.caller.key_id(), &wanted, bounds).await;
-    let is_heavy = is_heavy(&body) || earlier.as_ref().is_ok_and(StoredConversation::is_heavy);
+    let is_heavy = is_heavy(&body)
+        || own.as_ref().is_some_and(|own| is_heavy(own))
+        || earlier.as_ref().is_ok_and(StoredConversation::is_heavy);
     let (earlier, memory) = match earlier {
         Ok(mut earlier) => {
             let memory = earlier.take_permit();
@@ -103,6 +105,7 @@ pub(crate) async fn compact(
     };
     let mut call =
         pipeline::begin_sized(services, Operation::Responses, client, body, is_heavy, parse).await?;
+    drop(own);
     call.context.conversation_memory = memory;
     pipeline::answer(services, call).await
 }

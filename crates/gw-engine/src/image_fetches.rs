@@ -96,7 +96,7 @@ impl ImageFetches {
         Instant::now() + self.settings.timeout
     }
 
-    /// Fetches all images of a request of this key. The holding counts their bytes.
+    /// Fetches all images of a request of this key. The holding counts their bytes, and the number is that of all bytes in the body.
     ///
     /// # Errors
     /// The failure of the first image that cannot be fetched. `member` writes the member that holds an address.
@@ -106,36 +106,37 @@ impl ImageFetches {
         addresses: Vec<ImageAddress>,
         deadline: Instant,
         member: impl Fn(&ImageAddress) -> String,
-    ) -> Result<(FetchedImages, PoolHolding), Failure> {
+    ) -> Result<(FetchedImages, PoolHolding, u64), Failure> {
         let usual = || (SharedPool::new(USUAL_MEMORY.bytes), USUAL_MEMORY.max_bytes);
         let (pool, max_bytes) = self.memory.get_or_init(usual);
         let memory = Mutex::new(ImageMemory { holding: pool.holding(key), bytes: 0, max_bytes: *max_bytes });
         let (memory_of_all, member) = (&memory, &member);
         let images: Vec<(String, FetchedImage)> = stream::iter(addresses)
             .map(|address| async move {
-                let fetched = self.fetch_one(key, &address.url, memory_of_all, deadline).await;
+                let place = member(&address);
+                let mut room =
+                    ImageRoom { memory: memory_of_all, counted: 0, uses: address.uses, place: &place };
+                let fetched = self.fetch_one(key, &address.url, &mut room, deadline).await;
                 let outcome = fetched.as_ref().map_or_else(ImageFault::outcome, |_| "ok");
                 self.fetched.get_or_create(&FetchLabels { outcome }).inc();
-                fetched
-                    .map(|image| (address.url.clone(), image))
-                    .map_err(|fault| self.failure(fault, &member(&address)))
+                fetched.map(|image| (address.url.clone(), image)).map_err(|fault| self.failure(fault, &place))
             })
             .buffered(PARALLEL_FETCHES)
             .try_collect()
             .await?;
-        Ok((FetchedImages::new(images), memory.into_inner().holding))
+        let ImageMemory { holding, bytes, .. } = memory.into_inner();
+        Ok((FetchedImages::new(images), holding, bytes))
     }
 
     async fn fetch_one(
         &self,
         key: &Arc<str>,
         url: &str,
-        memory: &Mutex<ImageMemory>,
+        room: &mut ImageRoom<'_>,
         deadline: Instant,
     ) -> Result<FetchedImage, ImageFault> {
-        let _slot = self.slot(key, deadline).await?;
-        let mut room = ImageRoom { memory, counted: 0 };
-        let image = self.fetcher.fetch(url, &mut room, deadline).await?;
+        let slot = Arc::new(self.slot(key, deadline).await?);
+        let image = self.fetcher.fetch(url, room, deadline, slot).await?;
         let base64 = offload_if(image.bytes.len() >= HEAVY_BYTES, || image.base64()).await;
         room.count(base64.len()).map_err(|failure| ImageFault::NoRoom(Box::new(failure)))?;
         Ok(FetchedImage { media_type: image.media_type, base64 })
@@ -206,18 +207,23 @@ struct ImageMemory {
 struct ImageRoom<'m> {
     memory: &'m Mutex<ImageMemory>,
     counted: u64,
+    /// The parts that get its bytes.
+    uses: usize,
+    /// The member that holds its address.
+    place: &'m str,
 }
 
 impl ImageRoom<'_> {
-    /// Sets the bytes of this image.
+    /// Sets the bytes of this image. They stand in the body once for each part.
     fn count(&mut self, bytes: usize) -> Result<(), Failure> {
-        let bytes = bytes as u64;
+        let bytes = bytes.saturating_mul(self.uses) as u64;
         let mut memory = self.memory.lock();
         let all = memory.bytes.saturating_sub(self.counted).saturating_add(bytes);
         if bytes > self.counted && all > memory.max_bytes as u64 {
             let mib = memory.max_bytes >> 20;
+            let place = self.place;
             let message =
-                format!("Invalid 'messages': the images at addresses are larger than {mib} MiB together.");
+                format!("Invalid '{place}': the images at addresses are larger than {mib} MiB together.");
             return Err(failure(INVALID_IMAGE_URL, message));
         }
         let held = if all > FREE_BYTES { all } else { 0 };
@@ -245,6 +251,10 @@ impl BodyRoom for ImageRoom<'_> {
 mod tests {
     use super::*;
 
+    fn room(memory: &Mutex<ImageMemory>, uses: usize) -> ImageRoom<'_> {
+        ImageRoom { memory, counted: 0, uses, place: "messages" }
+    }
+
     #[test]
     fn images_of_one_request_are_bounded_together_and_count_as_bodies() {
         let pool = SharedPool::new(1 << 20);
@@ -253,13 +263,12 @@ mod tests {
             bytes: 0,
             max_bytes: 400 << 10,
         });
-        let (mut first, mut second) =
-            (ImageRoom { memory: &memory, counted: 0 }, ImageRoom { memory: &memory, counted: 0 });
+        let (mut first, mut second) = (room(&memory, 1), room(&memory, 2));
         first.count(64 << 10).unwrap();
         assert_eq!(pool.gauge().get(), 0, "small images are free");
-        second.count(300 << 10).unwrap();
+        second.count(150 << 10).unwrap();
         assert_eq!(pool.gauge().get(), 364 << 10);
-        let refused = second.count(337 << 10).unwrap_err();
+        let refused = second.count(169 << 10).unwrap_err();
         assert_eq!(refused.code.as_deref(), Some(INVALID_IMAGE_URL));
         assert_eq!(pool.gauge().get(), 364 << 10);
         drop(memory);
@@ -274,7 +283,7 @@ mod tests {
             bytes: 0,
             max_bytes: 400 << 10,
         });
-        let refused = ImageRoom { memory: &memory, counted: 0 }.count(101 << 10).unwrap_err();
+        let refused = room(&memory, 1).count(101 << 10).unwrap_err();
         assert_eq!(refused.code.as_deref(), Some("no_available_provider"));
     }
 }

@@ -169,6 +169,7 @@ pub(crate) async fn begin_sized(
         is_shared: false,
         conversation_memory: None,
         image_memory: None,
+        kept_attempts: 0,
         continuation: None,
     };
     let mut call = Box::new(Call::new(context, plan, settlement));

@@ -135,7 +135,8 @@ impl Engine {
         let background = &self.services().background_responses;
         // Clients that follow it learn that it was stopped.
         let last = match background.makes(caller.key_id(), id) {
-            true => stored.load(caller.key_id(), id).await?,
+            // A store that fails must not keep the call running.
+            true => stored.load(caller.key_id(), id).await.ok().flatten(),
             false => None,
         };
         let last = last.map(|found| states::cancelled(text_of(&found.document)));

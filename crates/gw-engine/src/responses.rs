@@ -115,6 +115,8 @@ pub(crate) async fn create(
     };
     let mut call =
         pipeline::begin_sized(services, Operation::Responses, client, body, is_heavy, parse).await?;
+    // The client's own body would take memory until the answer ends.
+    drop(own);
     call.context.conversation_memory = memory;
     let Some(made) = made else { return Err(Error::new(Kind::InternalError, "The request was not read.")) };
     let cpu = services.cpu_pool.of(&owner);

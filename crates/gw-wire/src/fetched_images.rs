@@ -38,10 +38,4 @@ impl FetchedImages {
     pub fn get(&self, url: &str) -> Option<&FetchedImage> {
         self.0.get(url)
     }
-
-    /// The bytes of the images in base64.
-    #[must_use]
-    pub fn base64_bytes(&self) -> usize {
-        self.0.values().map(|image| image.base64.len()).sum()
-    }
 }

@@ -124,6 +124,8 @@ pub struct Normaliser {
     signs_of_work: u64,
     is_complete: bool,
     failure: Option<Failure>,
+    /// Whether the failure is that of an answer that came whole, but that the client's dialect cannot carry.
+    is_answer_unreadable: bool,
     /// The sent text while nothing else was sent; None = not kept, or something else was sent.
     sent_text: Option<String>,
     /// Whether it continues another stream, so that the client already has the role.
@@ -166,6 +168,7 @@ impl Normaliser {
             signs_of_work: 0,
             is_complete: false,
             failure: None,
+            is_answer_unreadable: false,
             sent_text: None,
             is_continuation: false,
             is_recording: false,
@@ -284,6 +287,12 @@ impl Normaliser {
     /// Why each choice ended; None for a choice that has not.
     pub fn finishes(&self) -> impl Iterator<Item = Option<Finish>> {
         self.choices.iter().map(|choice| choice.finish)
+    }
+
+    /// Whether the stream ended because the client's dialect cannot carry the answer, which came whole.
+    #[must_use]
+    pub fn is_answer_unreadable(&self) -> bool {
+        self.is_answer_unreadable
     }
 
     /// Takes the failure that ended the stream, if one did.

@@ -66,6 +66,8 @@ pub(crate) struct AttemptContext {
     pub(crate) conversation_memory: Option<ReadPermit>,
     /// The memory of the images that were fetched for the request.
     pub(crate) image_memory: Option<PoolHolding>,
+    /// The attempts that retries of parts leave to the candidates behind this one.
+    pub(crate) kept_attempts: usize,
     /// Set while another upstream continues a stream that broke off. In a box, because few streams do, and the context is moved.
     pub(crate) continuation: Option<Box<Continuation>>,
 }

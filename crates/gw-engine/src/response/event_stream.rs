@@ -365,7 +365,8 @@ impl EventStream {
         let mut out = std::mem::take(&mut stream.output);
         if let Some(failure) = stream.normaliser.take_failure() {
             let mut failure = stream.candidate.provider.censor(failure);
-            if retry_policy::is_upstreams_fault(&failure) {
+            // A model that writes a broken call is up. Its circuit stays closed for others.
+            if retry_policy::is_upstreams_fault(&failure) && !stream.normaliser.is_answer_unreadable() {
                 stream.candidate.note_failure(&call.context.snapshot.routing.breaker, clock::now());
             }
             // No other model continues a request that would fail everywhere.

@@ -263,6 +263,7 @@ fn embedding(call: &Call, model: &str, text: &str, services: &LookupServices) ->
         is_shared: false,
         conversation_memory: None,
         image_memory: None,
+        kept_attempts: 0,
         continuation: None,
     };
     Some(Box::new(Call::new(context, plan, settlement)))

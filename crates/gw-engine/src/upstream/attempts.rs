@@ -67,6 +67,7 @@ enum CandidateOutcome {
 /// The journal cannot note the request.
 async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result<CandidateOutcome, Error> {
     let routing = call.context.snapshot.routing;
+    call.context.kept_attempts = usize::from(call.plan.candidates.len() > index + 1);
     let mut retries_left = retries(call, candidate);
     let mut keys_left = candidate.provider.key_count().saturating_sub(1);
     loop {

@@ -26,8 +26,14 @@ pub(crate) fn are_missing(call: &Call, known: usize) -> bool {
 /// Whether a call of the candidate may have to wait for images. It is too late for a hedge, which must be faster than another call.
 pub(crate) fn may_be_fetched(call: &Call, candidate: &Candidate) -> bool {
     call.context.snapshot.state.images.is_on()
-        && chat(call).is_some_and(|request| request.needs.image)
+        && chat(call)
+            .is_some_and(|request| request.needs.image && request.images.is_none() && has_address(request))
         && !candidate.provider.adapter().capabilities().image_urls
+}
+
+/// Whether a part may have an image at an address.
+fn has_address(request: &ChatRequest) -> bool {
+    !request.references.hosts.is_empty() || request.references.image.is_some()
 }
 
 /// Fetches the images for a candidate whose attempt has just failed for want of their bytes. Returns whether the attempt can be made again;
@@ -51,10 +57,10 @@ async fn try_fetch(call: &mut Call, candidate: &Candidate) -> Result<(), Option<
     let Some(request) = chat(call).filter(|request| state.images.is_on() && request.images.is_none()) else {
         return Err(None);
     };
-    let addresses = offload_if(is_heavy, || image_addresses(request)).await;
     if let Some(earlier) = call.progress.failures.iter().find(|failure| is_of_fetch(failure)) {
         return Err(Some(earlier.clone()));
     }
+    let addresses = offload_if(is_heavy, || image_addresses(request, MAX_IMAGES + 1)).await;
     let dialect = call.context.client.surface.dialect;
     if addresses.len() > MAX_IMAGES {
         let place = member_of(dialect, "messages");
@@ -70,8 +76,8 @@ async fn try_fetch(call: &mut Call, candidate: &Candidate) -> Result<(), Option<
     let begun = clock::now();
     let fetched = state.images.fetch(call.context.client.caller.key_id(), addresses, deadline, member).await;
     call.progress.settlement.note_image_fetch(millis(clock::since(begun)).max(1));
-    let (images, memory) = fetched.map_err(Some)?;
-    call.context.is_heavy |= images.base64_bytes() >= HEAVY_BYTES;
+    let (images, memory, bytes) = fetched.map_err(Some)?;
+    call.context.is_heavy |= bytes >= HEAVY_BYTES as u64;
     call.context.image_memory = Some(memory);
     put(call, Some(images));
     Ok(())

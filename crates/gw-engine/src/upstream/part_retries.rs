@@ -58,7 +58,8 @@ impl PartRetries {
         censor_reason(context, &mut failure);
         let status = retry_policy::kind(&failure).code();
         let times = (tried.began, clock::now());
-        let most = context.snapshot.routing.max_attempts as usize;
+        // A fallback must not lose its one attempt to retries of the target before it.
+        let most = (context.snapshot.routing.max_attempts as usize).saturating_sub(context.kept_attempts);
         if !context.upstream_calls.fail_part(call, times, (status, failure.reason.clone()), most) {
             return Err(failure);
         }
@@ -75,6 +76,10 @@ impl PartRetries {
         candidate: &Candidate,
         failure: &Failure,
     ) -> Option<Duration> {
+        // The budget has room for the answers of the parts, and not for a prompt that is paid twice.
+        if failure.sent && context.granted.is_some() {
+            return None;
+        }
         let verdict = retry_policy::verdict(failure, context.snapshot.routing.fallback_on_4xx);
         if retry_policy::is_about_the_key(failure) && self.keys > 0 && candidate.provider.has_other_key() {
             self.keys -= 1;

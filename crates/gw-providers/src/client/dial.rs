@@ -1,7 +1,8 @@
 //! Opens connections: resolves the name, checks every address, connects, and does the TLS handshake.
 
+use std::any::Any;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use gw_wire::address_range::AddressRange;
 use gw_wire::failure::Failure;
 use parking_lot::Mutex;
 use tokio::net::{TcpSocket, TcpStream};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -38,6 +40,9 @@ pub(crate) enum Dialled {
 
 type Lookup = Shared<BoxFuture<'static, Result<Arc<[IpAddr]>, LookupError>>>;
 
+/// What a lookup of a name holds until it ends.
+pub(super) type LookupSlot = Arc<dyn Any + Send + Sync>;
+
 /// Opens connections to one origin within its address policy.
 pub(crate) struct Dialler {
     pub(crate) origin: Origin,
@@ -50,6 +55,8 @@ pub(crate) struct Dialler {
     pub(crate) is_http1_only: bool,
     /// Networks whose private addresses may be called, too.
     pub(crate) networks: Option<Arc<[AddressRange]>>,
+    /// Set if a client named the origin. Its lookup runs on a thread of its own, and holds this slot until it ends.
+    pub(crate) stranger: Option<LookupSlot>,
     tls: Tls,
     names: Mutex<ResolvedNames>,
 }
@@ -71,6 +78,7 @@ impl Dialler {
             is_http2_only: false,
             is_http1_only: false,
             networks: None,
+            stranger: None,
             tls,
             names: Mutex::default(),
         }
@@ -143,6 +151,9 @@ impl Dialler {
             let share = left / u32::try_from(allowed.len() - tried).unwrap_or(1).max(1);
             let place = SocketAddr::new(*address, self.origin.port);
             match tokio::time::timeout(share, open(place)).await {
+                Ok(Ok(tcp)) if self.is_own(&tcp, *address) => {
+                    last = failures::not_allowed("the address is the gateway's own");
+                }
                 Ok(Ok(tcp)) => {
                     // Without this option small requests wait for acknowledgements. A socket that refuses it still
                     // works.
@@ -157,6 +168,13 @@ impl Dialler {
         Err(last)
     }
 
+    /// Whether a client named an address of this machine. What listens there may be closed to the network by a firewall.
+    fn is_own(&self, tcp: &TcpStream, address: IpAddr) -> bool {
+        self.stranger.is_some()
+            && reach(address) == Reach::Public
+            && tcp.local_addr().is_ok_and(|own| own.ip() == address)
+    }
+
     /// Whether a private address is in one of the named networks.
     fn is_named(&self, address: IpAddr) -> bool {
         let networks = self.networks.as_deref().unwrap_or_default();
@@ -167,7 +185,8 @@ impl Dialler {
         let (lookup, last_good) = {
             let mut names = self.names.lock();
             let running = names.running.take().filter(|lookup| lookup.peek().is_none());
-            let lookup = running.unwrap_or_else(|| start_lookup(name.to_owned(), self.origin.port));
+            let lookup = running
+                .unwrap_or_else(|| start_lookup(name.to_owned(), self.origin.port, self.stranger.clone()));
             names.running = Some(lookup.clone());
             (lookup, names.last_good)
         };
@@ -216,13 +235,35 @@ async fn open(place: SocketAddr) -> io::Result<TcpStream> {
     socket.connect(place).await
 }
 
-/// Starts a lookup on a task, so it continues and stays shared when its first caller gives up.
-fn start_lookup(name: String, port: u16) -> Lookup {
-    let task = tokio::spawn(async move {
-        let found = tokio::net::lookup_host((name.as_str(), port)).await;
-        let found = found.map_err(|error| LookupError::Resolver(error.to_string()))?;
-        let addresses: Vec<IpAddr> = found.map(|address| address.ip()).collect();
+/// Starts a lookup, so it continues and stays shared when its first caller gives up.
+fn start_lookup(name: String, port: u16, stranger: Option<LookupSlot>) -> Lookup {
+    let found = match stranger {
+        Some(slot) => look_up_on_thread(name, port, slot).boxed(),
+        None => {
+            let task = tokio::spawn(async move {
+                let found = tokio::net::lookup_host((name.as_str(), port)).await;
+                found.map(Iterator::collect::<Vec<SocketAddr>>)
+            });
+            async move { task.await.unwrap_or_else(|error| Err(error.into())) }.boxed()
+        }
+    };
+    async move {
+        let found = found.await.map_err(|error| LookupError::Resolver(error.to_string()))?;
+        let addresses: Vec<IpAddr> = found.iter().map(SocketAddr::ip).collect();
         if addresses.is_empty() { Err(LookupError::NoAddress) } else { Ok(Arc::from(addresses)) }
-    });
-    async move { task.await.map_err(|error| LookupError::Resolver(error.to_string()))? }.boxed().shared()
+    }
+    .boxed()
+    .shared()
+}
+
+/// Looks a name up on a thread of its own. The name server of a client's name may be slow on purpose, and the few threads of a
+/// runtime look up the names of all providers.
+async fn look_up_on_thread(name: String, port: u16, slot: LookupSlot) -> io::Result<Vec<SocketAddr>> {
+    let (tell, told) = oneshot::channel();
+    std::thread::Builder::new().name("image-lookup".to_owned()).spawn(move || {
+        let found = (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
+        drop(slot);
+        let _is_gone = tell.send(found);
+    })?;
+    told.await.unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
 }

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::address::{Reach, reach};
 use super::body::BodyRoom;
-use super::dial::Dialler;
+use super::dial::{Dialler, LookupSlot};
 use super::failures::NOT_ALLOWED;
 use super::origin::{Origin, OriginHost};
 use super::pool::Pool;
@@ -112,7 +112,8 @@ enum Fetched {
 }
 
 impl ImageFetcher {
-    /// Fetches an image until a moment. `room` counts its bytes.
+    /// Fetches an image until a moment. `room` counts its bytes. A lookup of a name cannot be ended, so `slot` is held until it ends by
+    /// itself.
     ///
     /// # Errors
     /// The reason why there is no image.
@@ -121,11 +122,12 @@ impl ImageFetcher {
         url: &str,
         room: &mut (dyn BodyRoom + Send),
         deadline: Instant,
+        slot: LookupSlot,
     ) -> Result<WebImage, ImageFault> {
         let work = async {
             let mut url = Cow::Borrowed(url);
             for _ in 0..=MAX_REDIRECTS {
-                match self.request(&url, room, deadline).await? {
+                match self.request(&url, room, deadline, &slot).await? {
                     Fetched::Image(image) => return Ok(image),
                     Fetched::Redirect(next) => url = Cow::Owned(next),
                 }
@@ -140,6 +142,7 @@ impl ImageFetcher {
         url: &str,
         room: &mut (dyn BodyRoom + Send),
         deadline: Instant,
+        slot: &LookupSlot,
     ) -> Result<Fetched, ImageFault> {
         let address = WebAddress::parse(url)?;
         let origin = Origin::parse(&address.origin()).map_err(|_| ImageFault::Address)?;
@@ -154,6 +157,7 @@ impl ImageFetcher {
         let mut dialler = Dialler::new(origin, Tls::default(), false);
         dialler.networks = Some(Arc::clone(&self.networks));
         dialler.is_http1_only = true;
+        dialler.stranger = Some(Arc::clone(slot));
         let client = Client { dialler, pool: Arc::<Pool>::default() };
         let left = deadline.saturating_duration_since(Instant::now());
         let clocks = Timeouts { connect: left, first_token: left, idle: left, total: left };

@@ -14,19 +14,26 @@ pub struct ImageAddress {
     pub url: String,
     /// The first member of the chat with this address, such as `messages[0].content[1].image_url.url`.
     pub member: String,
+    /// The parts that have this address. Each of them gets the bytes.
+    pub uses: usize,
 }
 
-/// The addresses of the images in the parts of a chat, each once, in the order of the messages.
+/// The addresses of the images in the parts of a chat, each once, in the order of the messages. The search ends behind `most` addresses.
 #[must_use]
-pub fn image_addresses(request: &ChatRequest) -> Vec<ImageAddress> {
+pub fn image_addresses(request: &ChatRequest, most: usize) -> Vec<ImageAddress> {
     let mut found: Vec<ImageAddress> = Vec::new();
     for (at, message) in read::messages(&request.body).iter().enumerate() {
         for (place, part) in message.parts.iter().enumerate() {
             let Content::Image(Source::Url(url)) = &part.content else { continue };
-            if !found.iter().any(|known| known.url == **url) {
-                let member = format!("messages[{at}].content[{place}].image_url.url");
-                found.push(ImageAddress { url: url.clone().into_owned(), member });
+            if let Some(known) = found.iter_mut().find(|known| known.url == **url) {
+                known.uses += 1;
+                continue;
             }
+            if found.len() == most {
+                return found;
+            }
+            let member = format!("messages[{at}].content[{place}].image_url.url");
+            found.push(ImageAddress { url: url.clone().into_owned(), member, uses: 1 });
         }
     }
     found
@@ -58,18 +65,18 @@ mod tests {
             {"type":"image_url","image_url":{"url":"https://a.example/2"}},
             {"type":"image_url","image_url":{"url":"https://a.example/1"}}]}]}"#;
         let request = parse_chat(body.into(), &RequestLimits::default()).unwrap();
-        let addresses = image_addresses(&request);
-        let found: Vec<_> = addresses.iter().map(|found| (&*found.url, &*found.member)).collect();
+        let addresses = image_addresses(&request, 2);
+        let found: Vec<_> = addresses.iter().map(|found| (&*found.url, &*found.member, found.uses)).collect();
         assert_eq!(
             found,
             [
-                ("https://a.example/1", "messages[1].content[1].image_url.url"),
-                ("https://a.example/2", "messages[1].content[2].image_url.url"),
+                ("https://a.example/1", "messages[1].content[1].image_url.url", 2),
+                ("https://a.example/2", "messages[1].content[2].image_url.url", 1),
             ]
         );
+        assert_eq!(image_addresses(&request, 1).len(), 1);
         let image = FetchedImage { media_type: "image/gif", base64: "R0lGOD".to_owned() };
         let images = FetchedImages::new([("https://a.example/1".to_owned(), image)]);
-        assert_eq!(images.base64_bytes(), 6);
         let mut conversation = Conversation::of_chat(&request, 1);
         conversation.put_images(&images);
         let sources = conversation.messages.iter().flat_map(|message| &message.parts).filter_map(|part| {

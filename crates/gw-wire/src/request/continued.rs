@@ -52,7 +52,7 @@ impl ChatRequest {
             client.native.dialect = ClientDialect::OpenAi;
             client
         });
-        Some(Self { routing: self.routing.clone(), client, ..next })
+        Some(Self { routing: self.routing.clone(), client, images: self.images.clone(), ..next })
     }
 }
 

@@ -54,7 +54,10 @@ impl Normaliser {
     fn complete(&mut self) {
         let finish = self.choices.first().and_then(|choice| choice.finish);
         match self.encoder.as_ref().and_then(|encoder| encoder.fault(finish)) {
-            Some(message) => self.failure = Some(Failure::new(FailureKind::StreamBroken, message)),
+            Some(message) => {
+                self.failure = Some(Failure::new(FailureKind::StreamBroken, message));
+                self.is_answer_unreadable = true;
+            }
             None => self.is_complete = true,
         }
     }

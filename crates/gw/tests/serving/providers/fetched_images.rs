@@ -170,6 +170,22 @@ async fn size_type_number_time_and_coding_are_bounded() {
 }
 
 #[tokio::test]
+async fn an_image_counts_once_for_each_part_that_names_it() {
+    let world = ImageWorld::start(ON, "").await;
+    // Four MiB in base64: eight of them are larger than a body may be.
+    let large = [PNG, &vec![b'x'; 3 << 20]].concat();
+    world.images.respond_with(move |_| picture(&large));
+    let url = world.url("/large");
+    let answer = world.ask(OLLAMA, &[&*url; 8]).await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_image_url"));
+    let message = "Invalid 'messages[0].content[1].image_url.url': the images at addresses are larger than 32 MiB together.";
+    assert_eq!(answer.message(), message);
+    assert_eq!((world.images.hits(), world.ollama.hits()), (1, 0));
+    world.ask(OLLAMA, &[&*url; 7]).await.ok();
+    assert_eq!((world.images.hits(), world.ollama.hits()), (2, 1));
+}
+
+#[tokio::test]
 async fn redirects_are_followed_three_times() {
     let world = ImageWorld::start(ON, "").await;
     world.images.respond_with(|request| {

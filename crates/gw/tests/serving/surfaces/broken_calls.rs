@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{ask_messages, event, message};
 use crate::harness::ledger::rows;
-use crate::harness::{World, with, world};
+use crate::harness::{World, chat, with, world};
 
 /// Arguments that no client can read: some are cut off, and some have their last brace.
 const BROKEN: [&str; 3] = [r#"{"city":"Os"#, "{city: Oslo}", r#"{"city":"Oslo",}"#];
@@ -73,6 +73,18 @@ async fn a_stream_with_a_call_that_is_no_json_ends_with_an_error_and_is_charged(
             }
         }
     }
+}
+
+#[tokio::test]
+async fn broken_calls_of_one_client_open_no_circuit_for_others() {
+    let world = world().await;
+    for _ in 0..6 {
+        world.upstream.enqueue(stream(&[BROKEN[0]], "tool_calls"));
+        assert_eq!(told(&world).await.last().expect("an event").0, "error");
+    }
+    let body = with(chat("acme/fast"), json!({"routing": {"fallback": ["acme/plain"]}}));
+    let answer = world.client.post_json("/v1/chat/completions", &body).await.ok().json();
+    assert_eq!(answer["gateway"]["model_used"], "acme/fast", "{answer}");
 }
 
 #[tokio::test]
