@@ -177,6 +177,26 @@ describe("the console", () => {
     await close();
   });
 
+  it("goes to a screen and to a request by the command palette, with the keyboard alone", async () => {
+    const id = await logged(await chat("Hello!"));
+    const { page, faults, close } = await open(KEYS.admin);
+    const palette = async (typed) => {
+      await page.keyboard.press("Control+k");
+      const field = page.getByRole("combobox", { name: "Screen, request or key" });
+      await field.waitFor();
+      await page.keyboard.type(typed);
+      await page.getByRole("option").first().waitFor();
+      await page.keyboard.press("Enter");
+      await field.waitFor({ state: "hidden" });
+    };
+    await palette("audi");
+    await page.getByRole("heading", { level: 1, name: "Audit" }).waitFor();
+    await palette(id);
+    await page.waitForURL((url) => url.pathname.includes(id));
+    assert.deepEqual(faults, []);
+    await close();
+  });
+
   it("signs in once with a link, and takes the token out of the address", async () => {
     const made = await call(KEYS.admin, "/auth/links", { method: "POST", body: JSON.stringify({ key: KEYS.admin }) });
     const { token } = await made.json();
