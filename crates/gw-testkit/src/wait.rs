@@ -31,6 +31,22 @@ pub fn eventually_within<T>(
     }
 }
 
+/// Polls the future of `probe` until it gives a value; panics with `what` after [`DEADLINE`].
+#[track_caller]
+pub fn eventually_async<T, F: Future<Output = Option<T>>>(
+    what: &str,
+    mut probe: impl FnMut() -> F,
+) -> impl Future<Output = T> {
+    within(what, async move {
+        loop {
+            if let Some(value) = probe().await {
+                return value;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+}
+
 /// Awaits `future`; panics with `what` when it takes longer than [`DEADLINE`].
 #[track_caller]
 pub fn within<F: Future>(what: &str, future: F) -> impl Future<Output = F::Output> {

@@ -14,6 +14,7 @@ use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::progress::OK;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId, UpstreamCalls};
+use crate::clock;
 use crate::cpu_pool::offload_if;
 use crate::document_memory::DocumentPermit;
 use crate::plan::call_size::{batch_size, batches};
@@ -21,7 +22,7 @@ use crate::plan::candidate::Candidate;
 use crate::request::one_shot::{OneShot, OneShotAnswers};
 use crate::upstream::embeddings::EmbeddingsOutput;
 use crate::upstream::outcome::Answer;
-use crate::upstream::part_retries::{PartCall, PartRetries};
+use crate::upstream::part_retries::PartRetries;
 
 /// The most forms in which one call is sent.
 const MAX_FORMS: u8 = 4;
@@ -120,17 +121,17 @@ pub(crate) async fn fetch(
 ) -> Result<Vec<Batch>, Failure> {
     let ranges = batches(request, &candidate.provider);
     if let [only] = ranges.as_slice() {
-        let only = (only.clone(), &mut PartCall::begin());
+        let only = (only.clone(), &mut None);
         return Ok(vec![one(context, candidate, attempt, request, only).await?]);
     }
     stream::iter(ranges)
         .map(|range| async {
             let (range, mut retries) = (range, PartRetries::new(context, candidate));
             let batch = loop {
-                let mut tried = PartCall::begin();
-                match one(context, candidate, attempt, request, (range.clone(), &mut tried)).await {
+                let (mut sent, began) = (None, clock::now());
+                match one(context, candidate, attempt, request, (range.clone(), &mut sent)).await {
                     Ok(batch) => break batch,
-                    Err(failure) => retries.wait(context, candidate, attempt, tried, failure).await?,
+                    Err(failure) => retries.wait(context, candidate, attempt, (sent, began), failure).await?,
                 }
             };
             // Another batch may fail, and the client may leave: the usage of this one is known now.
@@ -177,7 +178,7 @@ async fn one(
     candidate: &Candidate,
     attempt: Attempt,
     request: &dyn OneShot,
-    (range, tried): (Range<usize>, &mut PartCall),
+    (range, sent): (Range<usize>, &mut Option<UpstreamCallId>),
 ) -> Result<Batch, Failure> {
     let clocks = context.clocks(candidate);
     let (parts, size) = (range.len(), batch_size(request, range.clone()));
@@ -190,7 +191,7 @@ async fn one(
         let encode = || request.encode(provider, range.clone(), form, &target);
         let http = context.step(&clocks, encode).await?;
         let call = context.upstream_calls.begin(attempt, candidate, size);
-        tried.call = Some(call);
+        *sent = Some(call);
         match context.send(candidate, call, http, &clocks).await {
             Ok(response) => break (call, response),
             Err(failure) => {

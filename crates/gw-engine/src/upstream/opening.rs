@@ -1,6 +1,7 @@
 //! Opens the upstream calls of a stream.
 
 use std::borrow::Cow;
+use std::time::Instant;
 
 use gw_providers::adapter::{Encoded, Reading};
 use gw_providers::client::UpstreamResponse;
@@ -9,13 +10,15 @@ use gw_wire::failure::Failure;
 
 use crate::call::attempt_context::AttemptContext;
 use crate::call::upstream_call::{Attempt, UpstreamCallId};
+use crate::clock;
 use crate::plan::candidate::Candidate;
 use crate::request::fan_out::SubRequest;
-use crate::upstream::part_retries::{PartCall, PartRetries};
+use crate::upstream::part_retries::PartRetries;
 
 /// An upstream call that answered with success.
 pub(super) struct OpenedCall {
     pub(super) call: UpstreamCallId,
+    pub(super) began: Instant,
     pub(super) response: UpstreamResponse,
     pub(super) reading: Reading,
     pub(super) warnings: Vec<Cow<'static, str>>,
@@ -31,10 +34,11 @@ pub(super) async fn one_of_several(
 ) -> Result<OpenedCall, Failure> {
     let mut retries = PartRetries::new(context, candidate);
     loop {
-        let (mut part, mut tried, clocks) = (part.clone(), PartCall::begin(), context.clocks(candidate));
-        match one(context, candidate, attempt, (&mut part, &mut tried), clocks).await {
-            Ok(opened) => return Ok(opened),
-            Err(failure) => retries.wait(context, candidate, attempt, tried, failure).await?,
+        let (mut part, mut sent, began) = (part.clone(), None, clock::now());
+        let clocks = context.clocks(candidate);
+        match one(context, candidate, attempt, (&mut part, &mut sent), clocks).await {
+            Ok(opened) => return Ok(OpenedCall { began, ..opened }),
+            Err(failure) => retries.wait(context, candidate, attempt, (sent, began), failure).await?,
         }
     }
 }
@@ -44,13 +48,13 @@ pub(super) async fn one(
     context: &AttemptContext,
     candidate: &Candidate,
     attempt: Attempt,
-    ((part, encoded), tried): (&mut (SubRequest, Encoded), &mut PartCall),
+    ((part, encoded), sent): (&mut (SubRequest, Encoded), &mut Option<UpstreamCallId>),
     clocks: Timeouts,
 ) -> Result<OpenedCall, Failure> {
     let size = context.request.size_of_sent(candidate, part, encoded);
     let call = context.upstream_calls.begin(attempt, candidate, size);
-    tried.call = Some(call);
+    *sent = Some(call);
     let (response, reading, warnings) =
         context.send_encoded(candidate, call, (part, encoded), &clocks).await?;
-    Ok(OpenedCall { call, response, reading, warnings, first: part.first })
+    Ok(OpenedCall { call, began: attempt.at, response, reading, warnings, first: part.first })
 }

@@ -19,18 +19,8 @@ pub(crate) struct PartRetries {
     keys: usize,
 }
 
-/// The last call of a part, and when it began.
-pub(crate) struct PartCall {
-    pub(crate) call: Option<UpstreamCallId>,
-    began: Instant,
-}
-
-impl PartCall {
-    /// A call that begins now.
-    pub(crate) fn begin() -> Self {
-        Self { call: None, began: clock::now() }
-    }
-}
+/// The last call of a part, if it was sent, and when it began.
+pub(crate) type PartCall = (Option<UpstreamCallId>, Instant);
 
 impl PartRetries {
     /// The retries of a part at this candidate.
@@ -48,16 +38,16 @@ impl PartRetries {
         context: &AttemptContext,
         candidate: &Candidate,
         attempt: Attempt,
-        tried: PartCall,
+        (call, began): PartCall,
         failure: Failure,
     ) -> Result<(), Failure> {
-        let Some((call, pause)) = tried.call.zip(self.take(context, candidate, &failure)) else {
+        let Some((call, pause)) = call.zip(self.take(context, candidate, &failure)) else {
             return Err(failure);
         };
         let mut failure = candidate.provider.censor(failure);
         censor_reason(context, &mut failure);
         let status = retry_policy::kind(&failure).code();
-        let times = (tried.began, clock::now());
+        let times = (began, clock::now());
         // A fallback must not lose its one attempt to retries of the target before it.
         let most = (context.snapshot.routing.max_attempts as usize).saturating_sub(context.kept_attempts);
         if !context.upstream_calls.fail_part(call, times, (status, failure.reason.clone()), most) {

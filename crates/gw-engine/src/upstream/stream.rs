@@ -29,7 +29,6 @@ use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 use crate::upstream::merge::{ReadStep, StreamUsage, SubStream, UpstreamSource};
 use crate::upstream::opening::{OpenedCall, one, one_of_several};
-use crate::upstream::part_retries::PartCall;
 use crate::upstream::progress_notes::ProgressNotes;
 use crate::upstream::replay::{replay_chat, replay_text};
 
@@ -227,14 +226,16 @@ pub(crate) async fn open(
     attempt: Attempt,
 ) -> Result<UpstreamStream, Failure> {
     let clocks = context.clocks(candidate);
-    let first_token_by = attempt.at + clocks.first_token;
     let mut parts = context.encode(candidate, context.request.parts(candidate), &clocks).await?;
     let opened = if let [part] = parts.as_mut_slice() {
-        vec![one(context, candidate, attempt, (part, &mut PartCall::begin()), clocks).await?]
+        vec![one(context, candidate, attempt, (part, &mut None), clocks).await?]
     } else {
         try_join_all(parts.iter().map(|part| one_of_several(context, candidate, attempt, part))).await?
     };
     drop(parts);
+    // A part that was asked for again has its whole time, too.
+    let began = opened.iter().map(|call| call.began).max().unwrap_or(attempt.at);
+    let first_token_by = (began + clocks.first_token).min(context.deadline(&clocks).into());
     let opening =
         context.opening(candidate.model.upstream_model.to_string(), context.request.prompt_tokens(candidate));
     let mut stream = UpstreamStream {

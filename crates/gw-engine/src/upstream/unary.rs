@@ -22,12 +22,13 @@ use crate::call::attempt_context::AttemptContext;
 use crate::call::progress::{OK, Warnings};
 use crate::call::shared_document::SharedDocument;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId};
+use crate::clock;
 use crate::cpu_pool::{LIGHT_BYTES, is_heavy, offload_if};
 use crate::document_memory::DocumentPermit;
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 use crate::request::fan_out::SubRequest;
-use crate::upstream::part_retries::{PartCall, PartRetries};
+use crate::upstream::part_retries::PartRetries;
 
 /// The size that memory is set aside for when an answer turns out to be a large one.
 const USUAL_ANSWER_BYTES: usize = 1 << 20;
@@ -107,14 +108,8 @@ pub(crate) async fn fetch(
     if let [part] = parts.as_mut_slice() {
         // Writing a heavy request has taken some of the time.
         let clocks = if context.is_heavy { context.clocks(candidate) } else { clocks };
-        let (given, warnings) = one(
-            context,
-            candidate,
-            attempt,
-            (part, &mut PartCall::begin()),
-            (&clocks, Some(USUAL_ANSWER_BYTES)),
-        )
-        .await?;
+        let (given, warnings) =
+            one(context, candidate, attempt, (part, &mut None), (&clocks, Some(USUAL_ANSWER_BYTES))).await?;
         return Ok((vec![given], warnings));
     }
     // Boxed, because few requests have several parts.
@@ -132,12 +127,12 @@ async fn fetch_parts(
         .map(|part| async {
             let (part, mut retries) = (part, PartRetries::new(context, candidate));
             let (given, warnings) = loop {
-                let (mut part, mut tried) = (part.clone(), PartCall::begin());
+                let (mut part, mut sent, began) = (part.clone(), None, clock::now());
                 // The answers hold their memory until all are there, so they do not wait for each other.
                 let clocks = context.clocks(candidate);
-                match one(context, candidate, attempt, (&mut part, &mut tried), (&clocks, None)).await {
+                match one(context, candidate, attempt, (&mut part, &mut sent), (&clocks, None)).await {
                     Ok(answered) => break answered,
-                    Err(failure) => retries.wait(context, candidate, attempt, tried, failure).await?,
+                    Err(failure) => retries.wait(context, candidate, attempt, (sent, began), failure).await?,
                 }
             };
             // The usage of this call is known from now on, even if another call fails or the client disconnects.
@@ -156,12 +151,12 @@ async fn one(
     context: &AttemptContext,
     candidate: &Candidate,
     attempt: Attempt,
-    ((part, encoded), tried): (&mut (SubRequest, Encoded), &mut PartCall),
+    ((part, encoded), sent): (&mut (SubRequest, Encoded), &mut Option<UpstreamCallId>),
     (clocks, expected_bytes): (&Timeouts, Option<usize>),
 ) -> Result<(UnaryResponse, Warnings), Failure> {
     let size = context.request.size_of_sent(candidate, part, encoded);
     let call = context.upstream_calls.begin(attempt, candidate, size);
-    tried.call = Some(call);
+    *sent = Some(call);
     let (response, reading, warnings) =
         context.send_encoded(candidate, call, (part, encoded), clocks).await?;
     let (body, permit) = context.collect(response.body, clocks, expected_bytes).await?;

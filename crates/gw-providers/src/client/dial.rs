@@ -40,7 +40,7 @@ pub(crate) enum Dialled {
 
 type Lookup = Shared<BoxFuture<'static, Result<Arc<[IpAddr]>, LookupError>>>;
 
-/// What a lookup of a name holds until it ends.
+/// A slot of the fetches that run at the same time. A lookup of a name keeps its slot until it ends, because nobody can end a lookup.
 pub(super) type LookupSlot = Arc<dyn Any + Send + Sync>;
 
 /// Opens connections to one origin within its address policy.

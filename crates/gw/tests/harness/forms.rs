@@ -1,6 +1,8 @@
 //! Forms with files.
 
-use gw_testkit::{Client, Response};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use gw_testkit::{Client, PIXEL, Response};
 
 /// The media type of the forms.
 pub(crate) const FORM: &str = "multipart/form-data; boundary=b0undary";
@@ -30,6 +32,12 @@ pub(crate) fn recording(fields: &[(&str, &str)]) -> Vec<u8> {
         fields.iter().map(|(name, text)| (*name, None, text.as_bytes())).collect();
     parts.push(("file", Some("a.wav"), &sound));
     form(&parts)
+}
+
+/// A form that asks for an edit of a picture.
+pub(crate) fn edit() -> Vec<u8> {
+    let picture = BASE64_STANDARD.decode(PIXEL).expect("a picture");
+    form(&[("model", None, b"acme/paint"), ("prompt", None, b"a dog"), ("image", Some("a.png"), &picture)])
 }
 
 /// Posts a form.

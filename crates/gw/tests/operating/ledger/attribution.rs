@@ -1,12 +1,10 @@
 //! Whom a request is for and what it belongs to: on every surface, in rows, reports, metrics and exports, and never at an upstream.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use gw_testkit::{Answer, Client, PIXEL, Response};
+use gw_testkit::{Answer, Client, Response};
 use serde_json::{Value, json};
 
 use super::rows;
-use crate::harness::forms::{FORM, form, recording};
+use crate::harness::forms::{FORM, edit, recording};
 use crate::harness::management::{ask, create};
 use crate::harness::{ADMIN, Setup, World, assert_error, chat, logged, with};
 
@@ -71,16 +69,10 @@ fn surfaces() -> Vec<(&'static str, Value)> {
 fn surfaces_of_headers() -> Vec<(&'static str, &'static str, Vec<u8>)> {
     let json = |path, body: Value| (path, "application/json", body.to_string().into_bytes());
     let contents = || json!({"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]});
-    let picture: &[u8] = &BASE64_STANDARD.decode(PIXEL).expect("a picture");
-    let edit = form(&[
-        ("model", None, b"acme/paint"),
-        ("prompt", None, b"a dog"),
-        ("image", Some("a.png"), picture),
-    ]);
     let heard = recording(&[("model", "acme/hear")]);
     vec![
         json("/v1/images/generations", json!({"model": "acme/paint", "prompt": "a cat"})),
-        ("/v1/images/edits", FORM, edit),
+        ("/v1/images/edits", FORM, edit()),
         json("/v1/audio/speech", json!({"model": "acme/speak", "input": "Hello", "voice": "alloy"})),
         ("/v1/audio/transcriptions", FORM, heard.clone()),
         ("/v1/audio/translations", FORM, heard),

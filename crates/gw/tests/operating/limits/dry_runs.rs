@@ -1,11 +1,9 @@
 //! A dry run tells what a request would do and does nothing; a request may bound its own cost. Both on every surface.
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use gw_testkit::{Client, PIXEL, Response};
+use gw_testkit::{Client, Response};
 use serde_json::{Value, json};
 
-use crate::harness::forms::{FORM, form, recording};
+use crate::harness::forms::{FORM, edit, recording};
 use crate::harness::{ADMIN, Setup, World, assert_error, chat, with};
 
 fn message(model: &str) -> Value {
@@ -41,12 +39,6 @@ fn media() -> Vec<(&'static str, &'static str, Vec<u8>, &'static str)> {
     let contents = json(json!({
         "contents": [{"role": "user", "parts": [{"text": "Hello"}]}], "generationConfig": {"maxOutputTokens": 20},
     }));
-    let picture: &[u8] = &BASE64_STANDARD.decode(PIXEL).expect("a picture");
-    let edit = form(&[
-        ("model", None, b"acme/paint"),
-        ("prompt", None, b"a dog"),
-        ("image", Some("a.png"), picture),
-    ]);
     let heard = recording(&[("model", "acme/hear")]);
     let say = json(json!({"model": "acme/speak", "input": "Hello", "voice": "alloy"}));
     vec![
@@ -56,7 +48,7 @@ fn media() -> Vec<(&'static str, &'static str, Vec<u8>, &'static str)> {
             json(json!({"model": "acme/paint", "prompt": "a cat"})),
             "acme/paint",
         ),
-        ("/v1/images/edits", FORM, edit, "acme/paint"),
+        ("/v1/images/edits", FORM, edit(), "acme/paint"),
         ("/v1/audio/speech", JSON, say, "acme/speak"),
         ("/v1/audio/transcriptions", FORM, heard.clone(), "acme/hear"),
         ("/v1/audio/translations", FORM, heard, "acme/hear"),

@@ -122,9 +122,8 @@ async fn an_image_that_cannot_be_fetched_is_a_400_that_names_the_member_and_cost
 }
 
 #[tokio::test]
-async fn size_type_number_time_and_coding_are_bounded() {
-    let more = "fetch_images_max_mib = 1\nfetch_images_timeout_ms = 700";
-    let world = ImageWorld::start(&format!("{ON}\n{more}"), "").await;
+async fn size_type_number_and_coding_are_bounded() {
+    let world = ImageWorld::start(&format!("{ON}\nfetch_images_max_mib = 1"), "").await;
     let large = [PNG, &vec![b'x'; 1 << 20]].concat();
     let huge = large.clone();
     world.images.respond_with(move |request| match &*request.path {
@@ -136,7 +135,6 @@ async fn size_type_number_time_and_coding_are_bounded() {
         "/empty" => Answer::full(200, &[("content-type", "image/png")], ""),
         "/gzip" => Answer::full(200, &[("content-encoding", "gzip")], PNG),
         "/part" => Answer::full(206, &[], PNG),
-        "/silent" => Answer::default().then(Step::Hang),
         "/short" => {
             Answer::raw("HTTP/1.1 200 OK\r\ncontent-length: 900\r\n\r\n").bytes(PNG).then(Step::Close)
         }
@@ -148,7 +146,6 @@ async fn size_type_number_time_and_coding_are_bounded() {
         ("/text", "media_type", "it is not a PNG, JPEG, GIF or WebP image."),
         ("/gzip", "invalid", "the answer of its server is compressed or cannot be read."),
         ("/part", "status", "its server answers with the status 206."),
-        ("/silent", "timeout", "it did not come in time."),
     ] {
         let answer = world.ask(OLLAMA, &[&world.url(path)]).await;
         assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_image_url"), "{path}");
@@ -167,6 +164,16 @@ async fn size_type_number_time_and_coding_are_bounded() {
     world.ask(OLLAMA, &many[..20]).await.ok();
     assert_eq!(world.images.hits(), before + 20);
     assert_eq!(ollama_images(&world.ollama).as_array().map(Vec::len), Some(20));
+}
+
+#[tokio::test]
+async fn an_image_that_does_not_come_is_given_up_at_the_clock_of_fetches() {
+    let world = ImageWorld::start(&format!("{ON}\nfetch_images_timeout_ms = 100"), "").await;
+    world.images.always(Answer::default().then(Step::Hang));
+    let answer = world.ask(OLLAMA, &[&world.url("/silent")]).await;
+    assert_eq!((answer.status, answer.code().as_str()), (400, "invalid_image_url"));
+    assert!(answer.message().ends_with("it did not come in time."), "{}", answer.message());
+    assert_eq!((world.fetches("timeout").await, world.ollama.hits()), (1, 0));
 }
 
 #[tokio::test]

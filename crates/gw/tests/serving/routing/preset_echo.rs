@@ -1,6 +1,6 @@
 //! An answer of the Responses API repeats what its client sent, and nothing of the preset that changed the request.
 
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_async;
 use gw_testkit::{Answer, FakeUpstream};
 use serde_json::{Value, json};
 
@@ -72,15 +72,13 @@ fn objects(text: &str) -> Vec<Value> {
 
 /// The response, as soon as it is complete.
 async fn completed(world: &World, id: &str) -> Value {
-    within("the response is complete", async {
-        loop {
-            let object = world.client.get(&format!("/v1/responses/{id}")).await.ok().json();
-            if object["status"] == "completed" {
-                return object;
-            }
-            assert!(!object.to_string().contains(PROMPT), "{object}");
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    eventually_async("the response is complete", || async {
+        let object = world.client.get(&format!("/v1/responses/{id}")).await.ok().json();
+        if object["status"] == "completed" {
+            return Some(object);
         }
+        assert!(!object.to_string().contains(PROMPT), "{object}");
+        None
     })
     .await
 }

@@ -4,7 +4,7 @@
 use gw_store::Store;
 use gw_store::ledger::Filter;
 use gw_testkit::postgres::Postgres;
-use gw_testkit::wait::within;
+use gw_testkit::wait::{eventually_async, within};
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Redis, Response, Signal, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -215,16 +215,10 @@ async fn requests_and_tokens_a_minute_over_two_replicas_are_never_crossed() {
         let first = bursts::served(kind, &mixed_burst(clients).await, "rate_limit_exceeded");
         assert_eq!(replicas.upstream.hits(), first, "{kind}");
         let store = Store::open_url(&replicas.store).await.expect("the store");
-        let mut tokens = 0;
-        within("all rows are in the store", async {
-            loop {
-                let total = store.total(&Filter::default()).await.expect("sums");
-                tokens = total.tokens.prompt + total.tokens.completion;
-                if total.requests == bursts::REQUESTS as u64 {
-                    break;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-            }
+        let tokens = eventually_async("all rows are in the store", || async {
+            let total = store.total(&Filter::default()).await.expect("sums");
+            let is_all = total.requests == bursts::REQUESTS as u64;
+            is_all.then_some(total.tokens.prompt + total.tokens.completion)
         })
         .await;
         if limit == "rpm = 5" {
@@ -260,19 +254,13 @@ async fn a_replica_that_is_killed_in_the_middle_of_a_burst_crosses_no_rule() {
     let again = launch_in(data, &replicas.config).await;
     replicas.gateways.push(again);
     let store = Store::open_url(&replicas.store).await.expect("the store");
-    let mut spent = 0.0;
-    within("the rule has what the rows have", async {
-        loop {
-            let counter = replicas.counter(0, 0).await;
-            let total = store.total(&Filter::default()).await.expect("sums");
-            spent = total.cost as f64 / 1e15;
-            let is_charged = (counter["spent_usd"].as_f64().unwrap_or(-1.0) - spent).abs() < 1e-12;
-            if total.requests == bursts::REQUESTS as u64 && counter["reserved_usd"] == json!(0) && is_charged
-            {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+    let spent = eventually_async("the rule has what the rows have", || async {
+        let counter = replicas.counter(0, 0).await;
+        let total = store.total(&Filter::default()).await.expect("sums");
+        let spent = total.cost as f64 / 1e15;
+        let is_charged = (counter["spent_usd"].as_f64().unwrap_or(-1.0) - spent).abs() < 1e-12;
+        let is_all = total.requests == bursts::REQUESTS as u64 && counter["reserved_usd"] == json!(0);
+        (is_all && is_charged).then_some(spent)
     })
     .await;
     assert!(held > 0 && spent > 0.0 && spent <= budget + 1e-12, "{held} requests for {spent} USD");
