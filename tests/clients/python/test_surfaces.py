@@ -794,18 +794,21 @@ def test_a_background_response_is_polled(call, up, model):
 
 @EACH_MODEL
 def test_a_background_response_is_cancelled(call, up, model):
-    release = threading.Event()
+    reached, release = threading.Event(), threading.Event()
     script = saying()
 
     def held(request):
         answer = script(request)
         if answer.status == 200:
+            reached.set()
             release.wait(30)
         return answer
 
     up.reset(held)
     try:
         first = call.json(RESPONSES, request(RESPONSES, model, background=True))[2]
+        # A request that reaches the upstream after its cancellation would be counted by a later test.
+        assert reached.wait(30)
         where = RESPONSES + "/" + first["id"]
         assert call(where, key="sk-b")[0] == 404 and call(where + "/cancel", {}, key="sk-b")[0] == 404
         for _ in range(2):
