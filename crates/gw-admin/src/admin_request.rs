@@ -1,76 +1,53 @@
-//! The requests that an operator can make about keys, teams, usage and logged requests.
+//! A request of an operator about keys, teams, usage or logged requests, before it is checked.
 
 use bytes::Bytes;
 
-/// A request of an operator. It holds ids, bodies and query strings as they were given; the service checks them and answers
-/// with an error if they are wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum AdminRequest {
-    /// `POST /admin/v1/keys` with its body.
-    CreateKey(Bytes),
-    /// `GET /admin/v1/keys` with its query.
-    ListKeys(String),
-    /// `GET /admin/v1/keys/{id}`.
-    ShowKey(String),
-    /// `PATCH /admin/v1/keys/{id}` with its body.
-    UpdateKey(String, Bytes),
-    /// `DELETE /admin/v1/keys/{id}`.
-    RevokeKey(String),
-    /// `POST /admin/v1/keys/{id}/rotate` with its body.
-    RotateKey(String, Bytes),
-    /// `GET /admin/v1/teams`.
-    ListTeams,
-    /// `GET /admin/v1/teams/{id}`.
-    ShowTeam(String),
-    /// `PUT /admin/v1/teams/{id}` with its body.
-    PutTeam(String, Bytes),
-    /// `DELETE /admin/v1/teams/{id}`.
-    DeleteTeam(String),
-    /// `GET /admin/v1/usage`.
-    ReportUsage {
-        /// The query.
-        query: String,
-        /// Whether the report is CSV if the query names no format.
-        is_csv_preferred: bool,
-    },
-    /// `GET /admin/v1/overview` with its query.
-    ShowOverview(String),
-    /// `GET /admin/v1/requests` with its query.
-    ListRequests(String),
-    /// `GET /admin/v1/requests/{request_id}`.
-    ShowRequest(String),
-    /// `DELETE /admin/v1/requests/{request_id}/payload`.
-    DeletePayload(String),
-    /// `GET /admin/v1/audit`.
-    ListAudit {
-        /// The query.
-        query: String,
-        /// Whether the log is CSV if the query names no format.
-        is_csv_preferred: bool,
-    },
+use crate::endpoints::AdminEndpoint;
+
+/// A request of an operator. It holds the id, the query and the body as they were given; the endpoint's function checks them
+/// and answers with an error if they are wrong.
+#[derive(Clone, Debug)]
+pub struct AdminRequest {
+    /// The kind of request.
+    pub endpoint: AdminEndpoint,
+    /// The decoded `{id}` of the URL. Empty: the URL has none.
+    pub id: String,
+    /// The query without its `?`.
+    pub query: String,
+    /// The body.
+    pub body: Bytes,
+    /// Whether a report is CSV if the query names no format.
+    pub is_csv_preferred: bool,
 }
 
 impl AdminRequest {
-    /// Whether the request changes a key or a team, so that the engine must load them again.
+    /// A request without an id, a query and a body.
     #[must_use]
-    pub fn is_key_change(&self) -> bool {
-        match self {
-            Self::CreateKey(_)
-            | Self::UpdateKey(..)
-            | Self::RevokeKey(_)
-            | Self::RotateKey(..)
-            | Self::PutTeam(..)
-            | Self::DeleteTeam(_) => true,
-            Self::ListKeys(_)
-            | Self::ShowKey(_)
-            | Self::ListTeams
-            | Self::ShowTeam(_)
-            | Self::ReportUsage { .. }
-            | Self::ShowOverview(_)
-            | Self::ListRequests(_)
-            | Self::ShowRequest(_)
-            | Self::DeletePayload(_)
-            | Self::ListAudit { .. } => false,
+    pub fn new(endpoint: AdminEndpoint) -> Self {
+        Self {
+            endpoint,
+            id: String::new(),
+            query: String::new(),
+            body: Bytes::new(),
+            is_csv_preferred: false,
         }
+    }
+
+    /// The request about the thing with this id.
+    #[must_use]
+    pub fn with_id(self, id: impl Into<String>) -> Self {
+        Self { id: id.into(), ..self }
+    }
+
+    /// The request with this query.
+    #[must_use]
+    pub fn with_query(self, query: impl Into<String>) -> Self {
+        Self { query: query.into(), ..self }
+    }
+
+    /// The request with this body.
+    #[must_use]
+    pub fn with_body(self, body: impl Into<Bytes>) -> Self {
+        Self { body: body.into(), ..self }
     }
 }

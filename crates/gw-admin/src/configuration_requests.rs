@@ -7,31 +7,17 @@ use bytes::Bytes;
 use gw_engine::error::Error;
 use gw_store::audit::AuditRecord;
 
+use crate::endpoints::AdminMethod;
 use crate::query::QueryParams;
 
 /// Changes of a page if the query has no `limit`.
 const DEFAULT_PAGE_CHANGES: usize = 100;
 
-/// The methods of requests about the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConfigurationMethod {
-    /// Shows something.
-    Get,
-    /// Replaces an entry.
-    Put,
-    /// Changes members of an entry.
-    Patch,
-    /// Removes an entry.
-    Delete,
-    /// Undoes a change.
-    Post,
-}
-
 /// A request about the configuration.
 #[derive(Clone, Debug)]
 pub struct ConfigurationRequest {
     /// The method.
-    pub method: ConfigurationMethod,
+    pub method: AdminMethod,
     /// The decoded path below `/admin/v1/config/`, such as `providers/acme`.
     pub path: String,
     /// The parameters of the query.
@@ -97,6 +83,22 @@ pub type ConfigurationFuture<'s> =
 
 /// Answers the requests about the configuration.
 pub trait ConfigurationService: Debug + Send + Sync {
-    /// Answers a request.
-    fn answer(&self, request: ConfigurationRequest) -> ConfigurationFuture<'_>;
+    /// Lists the changes.
+    fn history(&self, request: ConfigurationRequest) -> ConfigurationFuture<'_>;
+
+    /// Shows the whole configuration as the text of a gateway.toml.
+    fn export(&self, request: ConfigurationRequest) -> ConfigurationFuture<'_>;
+
+    /// Undoes a change.
+    fn undo(&self, request: ConfigurationRequest) -> ConfigurationFuture<'_>;
+
+    /// Shows a section or an entry.
+    fn show(&self, request: ConfigurationRequest) -> ConfigurationFuture<'_>;
+
+    /// Puts, patches or deletes an entry.
+    fn change(&self, request: ConfigurationRequest) -> ConfigurationFuture<'_>;
 }
+
+/// The function of a [`ConfigurationService`] that answers a request.
+pub type ConfigurationAction =
+    for<'s> fn(&'s dyn ConfigurationService, ConfigurationRequest) -> ConfigurationFuture<'s>;

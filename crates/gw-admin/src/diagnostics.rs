@@ -39,40 +39,29 @@ pub struct ProbeRequest {
     pub is_dry_run: bool,
 }
 
-/// A request that examines the gateway.
-#[derive(Clone, Debug, PartialEq)]
-pub enum DiagnosticsRequest {
-    /// A drill.
-    Drill(DrillRequest),
-    /// A probe.
-    Probe(ProbeRequest),
-}
-
-impl DiagnosticsRequest {
+impl DrillRequest {
     /// Reads the body of `POST /admin/v1/routing/drill`.
     ///
     /// # Errors
     /// The first error in the body.
-    pub fn drill(body: &[u8]) -> Result<Self, Error> {
-        Ok(Self::Drill(body::drill(body)?))
+    pub fn read(body: &[u8]) -> Result<Self, Error> {
+        body::drill(body)
     }
 
+    /// The object of the audit log.
+    #[must_use]
+    pub fn object(&self) -> String {
+        self.only.join(", ")
+    }
+}
+
+impl ProbeRequest {
     /// Reads the body of `POST /admin/v1/providers/{name}/probe`, which may be empty.
     ///
     /// # Errors
     /// The first error in the body.
-    pub fn probe(provider: String, body: &[u8]) -> Result<Self, Error> {
-        Ok(Self::Probe(body::probe(provider, body)?))
-    }
-
-    /// The action and the object of the audit log. None: the request calls nothing.
-    #[must_use]
-    pub fn audited(&self) -> Option<(&'static str, String)> {
-        match self {
-            Self::Drill(drill) => Some(("routing.drill", drill.only.join(", "))),
-            Self::Probe(probe) if probe.is_dry_run => None,
-            Self::Probe(probe) => Some(("provider.probe", probe.provider.clone())),
-        }
+    pub fn read(provider: String, body: &[u8]) -> Result<Self, Error> {
+        body::probe(provider, body)
     }
 }
 
@@ -81,8 +70,11 @@ pub type DiagnosticsFuture = Pin<Box<dyn Future<Output = Result<Value, Error>> +
 
 /// Runs drills and probes with the configuration in force.
 pub trait DiagnosticsService: Debug + Send + Sync {
-    /// Runs a request. The work ends when the future is dropped.
-    fn run(&self, request: DiagnosticsRequest) -> DiagnosticsFuture;
+    /// Runs a drill. The work ends when the future is dropped.
+    fn drill(&self, request: DrillRequest) -> DiagnosticsFuture;
+
+    /// Runs a probe. The work ends when the future is dropped.
+    fn probe(&self, request: ProbeRequest) -> DiagnosticsFuture;
 }
 
 /// The drills and probes of a running gateway. One runs at a time, because a drill takes a processor for itself.
@@ -99,17 +91,32 @@ impl Diagnostics {
         Self { service, running: Arc::new(Semaphore::new(1)) }
     }
 
-    /// Runs a request in bounded time.
+    /// Runs a drill in bounded time.
     ///
     /// # Errors
-    /// `rate_limit_exceeded` while another one runs, `upstream_timeout` after ten minutes, else the reason why the request
-    /// is wrong.
-    pub async fn run(&self, request: DiagnosticsRequest) -> gw_engine::Result<Value> {
+    /// `rate_limit_exceeded` while another drill or probe runs, `upstream_timeout` after ten minutes, else the reason why the
+    /// request is wrong.
+    pub async fn drill(&self, request: DrillRequest) -> gw_engine::Result<Value> {
+        self.run(|service| service.drill(request)).await
+    }
+
+    /// Runs a probe in bounded time.
+    ///
+    /// # Errors
+    /// As [`Diagnostics::drill`].
+    pub async fn probe(&self, request: ProbeRequest) -> gw_engine::Result<Value> {
+        self.run(|service| service.probe(request)).await
+    }
+
+    async fn run(
+        &self,
+        begin: impl FnOnce(&dyn DiagnosticsService) -> DiagnosticsFuture,
+    ) -> gw_engine::Result<Value> {
         let Ok(_permit) = self.running.try_acquire() else {
             let message = "Another drill or probe runs. Try again when it has ended.";
             return Err(Error::new(Kind::RateLimitExceeded, message));
         };
-        let finished = tokio::time::timeout(TIME_LIMIT, self.service.run(request)).await;
+        let finished = tokio::time::timeout(TIME_LIMIT, begin(&*self.service)).await;
         finished.unwrap_or_else(|_| {
             let message =
                 "The drill or probe did not end within ten minutes. Name fewer models or steps in 'only'.";

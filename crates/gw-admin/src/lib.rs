@@ -12,6 +12,7 @@ mod configuration;
 mod configuration_requests;
 mod csv;
 mod diagnostics;
+pub mod endpoints;
 mod error;
 mod ids;
 mod json;
@@ -36,17 +37,16 @@ pub mod time;
 mod usage;
 
 pub use self::admin_request::AdminRequest;
-pub use self::alerts::{AlertFuture, AlertRequest, AlertService};
+pub use self::alerts::{AlertFuture, AlertService};
 pub use self::configuration::{
     ConfigurationSource, ConfigurationState, LiveConfiguration, RefusedReload, ReloadFuture, ReloadReport,
 };
 pub use self::configuration_requests::{
-    ConfigurationFuture, ConfigurationMethod, ConfigurationParameters, ConfigurationRequest,
+    ConfigurationAction, ConfigurationFuture, ConfigurationParameters, ConfigurationRequest,
     ConfigurationResponse, ConfigurationService,
 };
-pub use self::diagnostics::{
-    Diagnostics, DiagnosticsFuture, DiagnosticsRequest, DiagnosticsService, DrillRequest, ProbeRequest,
-};
+pub use self::diagnostics::{Diagnostics, DiagnosticsFuture, DiagnosticsService, DrillRequest, ProbeRequest};
+pub use self::endpoints::{AdminEndpoint, AdminMethod};
 pub use self::error::AdminError;
 pub use self::live_requests::{LiveRequest, LiveRequests};
 pub use self::live_service::LiveAdminService;

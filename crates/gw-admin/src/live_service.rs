@@ -16,8 +16,10 @@ use tokio::runtime::Handle;
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::admin_request::AdminRequest;
-use crate::alerts::{AlertRequest, AlertService};
-use crate::configuration_requests::{ConfigurationRequest, ConfigurationResponse, ConfigurationService};
+use crate::alerts::{AlertFuture, AlertService};
+use crate::configuration_requests::{
+    ConfigurationAction, ConfigurationRequest, ConfigurationResponse, ConfigurationService,
+};
 use crate::error::AdminError;
 use crate::live_requests::{LiveRequests, MAX_READERS};
 use crate::me::show_me;
@@ -103,15 +105,30 @@ impl LiveAdminService {
         let _ = self.alerts.set(service);
     }
 
-    /// Answers a request about alerts.
+    /// Lists the alerts.
     ///
     /// # Errors
     /// `not_found`; `store_unavailable`.
-    pub async fn alerts(&self, request: AlertRequest) -> gw_engine::Result<Value> {
+    pub async fn list_alerts(&self) -> gw_engine::Result<Value> {
+        self.ask_alerts(|service| service.list()).await
+    }
+
+    /// Sends a test of the alert with this name.
+    ///
+    /// # Errors
+    /// `not_found`; `store_unavailable`.
+    pub async fn test_alert(&self, name: String) -> gw_engine::Result<Value> {
+        self.ask_alerts(|service| service.test(name)).await
+    }
+
+    async fn ask_alerts(
+        &self,
+        begin: impl FnOnce(&dyn AlertService) -> AlertFuture,
+    ) -> gw_engine::Result<Value> {
         let Some(service) = self.alerts.get() else {
             return Err(Error::new(Kind::NotFound, "This gateway has no alerts."));
         };
-        let answer = self.runtime.spawn(service.answer(request));
+        let answer = self.runtime.spawn(begin(&**service));
         answer.await.unwrap_or_else(|_| Err(Error::internal()))
     }
 
@@ -119,13 +136,17 @@ impl LiveAdminService {
     ///
     /// # Errors
     /// The reason why the request is wrong; `store_unavailable`.
-    pub async fn configure(&self, request: ConfigurationRequest) -> gw_engine::Result<ConfigurationResponse> {
+    pub async fn configure(
+        &self,
+        action: ConfigurationAction,
+        request: ConfigurationRequest,
+    ) -> gw_engine::Result<ConfigurationResponse> {
         let Some(service) = self.configuration.get().cloned() else {
             return Err(Error::new(Kind::NotFound, "This gateway has no configuration that can be changed."));
         };
         let answer = self
             .runtime
-            .spawn(async move { tokio::time::timeout(STORE_TIMEOUT, service.answer(request)).await });
+            .spawn(async move { tokio::time::timeout(STORE_TIMEOUT, action(&*service, request)).await });
         match answer.await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(store_unavailable(&"it did not answer in time")),
@@ -145,10 +166,10 @@ impl LiveAdminService {
     ) -> gw_engine::Result<AdminResponse> {
         let this = Arc::clone(self);
         self.in_bounded_time(async move {
-            if request.is_key_change() {
-                this.change(request, &requester).await
+            if request.endpoint.is_key_change {
+                this.change_keys(&request, &requester).await
             } else {
-                this.service.answer(request, &requester).await
+                this.service.answer(&request, &requester).await
             }
         })
         .await
@@ -218,9 +239,9 @@ impl LiveAdminService {
         }
     }
 
-    async fn change(
+    async fn change_keys(
         &self,
-        request: AdminRequest,
+        request: &AdminRequest,
         requester: &Requester,
     ) -> Result<AdminResponse, AdminError> {
         let _guard = self.change_lock.lock().await;

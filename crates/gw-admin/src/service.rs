@@ -1,4 +1,4 @@
-//! Answers operators' requests from a store: each request and the function that answers it.
+//! Answers operators' requests from a store.
 
 use std::sync::Arc;
 
@@ -7,11 +7,11 @@ use gw_engine::settings::KeySettings;
 use gw_store::Store;
 
 use crate::admin_request::AdminRequest;
+use crate::endpoints::AdminCall;
 use crate::error::AdminError;
 use crate::records::Records;
 use crate::requester::Requester;
 use crate::response::AdminResponse;
-use crate::{audit, keys, overview, request_log, teams, usage};
 
 /// Answers operators' requests from a store. It needs no running gateway.
 #[derive(Clone, Debug)]
@@ -44,32 +44,19 @@ impl AdminService {
     /// [`AdminError::Rejected`] for a wrong request, [`AdminError::Store`] if the store fails.
     pub async fn answer(
         &self,
-        request: AdminRequest,
+        request: &AdminRequest,
         requester: &Requester,
     ) -> Result<AdminResponse, AdminError> {
-        let (records, now) = (&self.records, gw_wire::calendar::unix_seconds());
-        match request {
-            AdminRequest::CreateKey(body) => keys::create_key(records, requester, &body, now).await,
-            AdminRequest::ListKeys(query) => keys::list_keys(records, &query, now).await,
-            AdminRequest::ShowKey(id) => keys::show_key(records, &id, now).await,
-            AdminRequest::UpdateKey(id, body) => keys::update_key(records, requester, &id, &body, now).await,
-            AdminRequest::RevokeKey(id) => keys::revoke_key(records, requester, &id, now).await,
-            AdminRequest::RotateKey(id, body) => keys::rotate_key(records, requester, &id, &body, now).await,
-            AdminRequest::ListTeams => teams::list_teams(records, now).await,
-            AdminRequest::ShowTeam(id) => teams::show_team(records, &id, now).await,
-            AdminRequest::PutTeam(id, body) => teams::put_team(records, requester, &id, &body, now).await,
-            AdminRequest::DeleteTeam(id) => teams::delete_team(records, requester, &id, now).await,
-            AdminRequest::ReportUsage { query, is_csv_preferred } => {
-                usage::report_usage(records, &query, is_csv_preferred, now).await
-            }
-            AdminRequest::ShowOverview(query) => overview::show_overview(records, &query, now).await,
-            AdminRequest::ListRequests(query) => request_log::list_requests(records, &query, now).await,
-            AdminRequest::ShowRequest(id) => request_log::show_request(records, requester, &id).await,
-            AdminRequest::DeletePayload(id) => request_log::delete_payload(records, requester, &id).await,
-            AdminRequest::ListAudit { query, is_csv_preferred } => {
-                audit::list_audit(records, &query, is_csv_preferred, now).await
-            }
-        }
+        let call = AdminCall {
+            records: &self.records,
+            requester,
+            id: &request.id,
+            query: &request.query,
+            body: &request.body,
+            is_csv_preferred: request.is_csv_preferred,
+            now: gw_wire::calendar::unix_seconds(),
+        };
+        (request.endpoint.answer)(call).await
     }
 
     /// The store that the service reads and writes.

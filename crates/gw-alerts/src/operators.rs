@@ -1,6 +1,6 @@
 //! The requests of operators: the list of alerts, and a test.
 
-use gw_admin::{AlertFuture, AlertRequest, AlertService};
+use gw_admin::{AlertFuture, AlertService};
 use gw_engine::error::{Error, Kind, Result};
 use gw_store::alerts::AlertQueue;
 use gw_wire::calendar::{unix_millis, unix_seconds};
@@ -10,14 +10,14 @@ use crate::alerts::{Alerts, test_body};
 use crate::destination::{Attempt, Destination};
 
 impl AlertService for Alerts {
-    fn answer(&self, request: AlertRequest) -> AlertFuture {
+    fn list(&self) -> AlertFuture {
         let alerts = self.clone();
-        Box::pin(async move {
-            match request {
-                AlertRequest::List => list(&alerts).await,
-                AlertRequest::Test(name) => test(&alerts, &name).await,
-            }
-        })
+        Box::pin(async move { list(&alerts).await })
+    }
+
+    fn test(&self, name: String) -> AlertFuture {
+        let alerts = self.clone();
+        Box::pin(async move { test(&alerts, &name).await })
     }
 }
 

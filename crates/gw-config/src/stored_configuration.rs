@@ -18,10 +18,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, Weak};
 
-use gw_admin::{
-    ConfigurationFuture, ConfigurationMethod, ConfigurationRequest, ConfigurationResponse,
-    ConfigurationService,
-};
+use gw_admin::{ConfigurationFuture, ConfigurationRequest, ConfigurationResponse, ConfigurationService};
 use gw_engine::error::{Error, Kind};
 use gw_providers::seal::SecretSealer;
 use gw_store::Store;
@@ -91,38 +88,70 @@ impl StoredConfiguration {
         })
     }
 
-    async fn respond(&self, request: ConfigurationRequest) -> gw_engine::Result<ConfigurationResponse> {
-        use ConfigurationMethod::{Get, Post};
-        let path = request.path.clone();
-        match (request.method, path.as_str()) {
-            (Get, "history") => return self.history(request.parameters).await,
-            (Get, "export") => return self.export_document().await,
-            (Post, "undo") => return self.undo(&request).await,
-            _ => {}
+    async fn read(&self, path: &str) -> gw_engine::Result<ConfigurationResponse> {
+        match parse(path)? {
+            Target::List(section) => self.list(section).await,
+            Target::Table(section) => self.show_table(section).await,
+            Target::Entry(section, name) => self.show_entry(section, name).await,
         }
-        let (section, name) = path.split_once('/').map_or((path.as_str(), None), |(a, b)| (a, Some(b)));
-        let section = sections::find(section)?;
-        match (request.method, section.is_list, name) {
-            (Get, true, None) => self.list(section.name).await,
-            (Get, false, None) => self.show_table(section.name).await,
-            (Get, true, Some(name)) => self.show_entry(section.name, name).await,
-            (_, true, Some(name)) => self.change(section.name, name, &request).await,
-            (_, false, None) => self.change(section.name, "", &request).await,
-            (_, true, None) => Err(Error::new(
+    }
+
+    async fn write(&self, request: &ConfigurationRequest) -> gw_engine::Result<ConfigurationResponse> {
+        match parse(&request.path)? {
+            Target::Entry(section, name) => self.change_entry(section, name, request).await,
+            Target::Table(section) => self.change_entry(section, "", request).await,
+            Target::List(section) => Err(Error::new(
                 Kind::NotFound,
-                format!("Name the entry: /admin/v1/config/{}/{{name}}.", section.name),
-            )),
-            (_, false, Some(_)) => Err(Error::new(
-                Kind::NotFound,
-                format!("The section '{}' is one table without entries.", section.name),
+                format!("Name the entry: /admin/v1/config/{section}/{{name}}."),
             )),
         }
     }
 }
 
 impl ConfigurationService for StoredConfiguration {
-    fn answer(&self, request: ConfigurationRequest) -> ConfigurationFuture<'_> {
-        Box::pin(self.respond(request))
+    fn history(&self, request: ConfigurationRequest) -> ConfigurationFuture<'_> {
+        Box::pin(self.list_changes(request.parameters))
+    }
+
+    fn export(&self, _: ConfigurationRequest) -> ConfigurationFuture<'_> {
+        Box::pin(self.export_document())
+    }
+
+    fn undo(&self, request: ConfigurationRequest) -> ConfigurationFuture<'_> {
+        Box::pin(async move { self.undo_change(&request).await })
+    }
+
+    fn show(&self, request: ConfigurationRequest) -> ConfigurationFuture<'_> {
+        Box::pin(async move { self.read(&request.path).await })
+    }
+
+    fn change(&self, request: ConfigurationRequest) -> ConfigurationFuture<'_> {
+        Box::pin(async move { self.write(&request).await })
+    }
+}
+
+/// The part of the configuration that a path names.
+enum Target<'p> {
+    /// All entries of a section.
+    List(&'static str),
+    /// An entry of a section.
+    Entry(&'static str, &'p str),
+    /// A section that is one table.
+    Table(&'static str),
+}
+
+/// Reads a path below `/admin/v1/config/`.
+fn parse(path: &str) -> gw_engine::Result<Target<'_>> {
+    let (section, name) = path.split_once('/').map_or((path, None), |(section, name)| (section, Some(name)));
+    let section = sections::find(section)?;
+    match (section.is_list, name) {
+        (true, None) => Ok(Target::List(section.name)),
+        (true, Some(name)) => Ok(Target::Entry(section.name, name)),
+        (false, None) => Ok(Target::Table(section.name)),
+        (false, Some(_)) => Err(Error::new(
+            Kind::NotFound,
+            format!("The section '{}' is one table without entries.", section.name),
+        )),
     }
 }
 

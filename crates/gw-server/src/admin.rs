@@ -1,229 +1,53 @@
-//! The management API: turns a request under `/admin/v1` into a request to the engine, and its answer into a reply.
+//! The functions of the management API: each answers one URL under `/admin/v1`, or all URLs of the same kind.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_admin::{
-    AdminRequest, AdminResponse, AlertRequest, CachePurge, DiagnosticsRequest, Requester, show_cache,
+    AdminEndpoint, AdminRequest, AdminResponse, CachePurge, DrillRequest, ProbeRequest, show_cache,
 };
-use gw_engine::cpu_pool::{CpuPool, offload};
-use gw_engine::error::{Error, Kind, Result};
+use gw_engine::cpu_pool::offload;
+use gw_engine::error::Result;
 use gw_engine::{Caller, RequestMarks};
 use http::header::{ACCEPT, CACHE_CONTROL};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use http_body::Body;
+use serde_json::Value;
 
 use crate::attribution::names_of;
+use crate::management_call::{ManagementCall, ManagementFuture};
+use crate::ops;
 use crate::response::{GatewayReply, HttpReply, JSON};
 use crate::state::ServerState;
-use crate::upload::{self, BodySender, BoxError, UploadLimits};
+use crate::url_hint::unknown_url;
 
 const CSV: HeaderValue = HeaderValue::from_static("text/csv; charset=utf-8");
-/// The largest body of a management request.
-const MAX_BODY_BYTES: usize = 64 << 10;
 
-/// A management request whose method fits its URL.
-#[derive(Debug)]
-pub(crate) struct AdminCall {
-    method: Method,
-    /// The decoded `{id}`. None: the URL has no id, or its id is not valid percent-encoded UTF-8.
-    id: Option<String>,
-    /// The query string without its `?`.
-    query: String,
-    wants_csv: bool,
-    body: Bytes,
-}
-
-impl AdminCall {
-    fn id(&mut self) -> Result<String> {
-        let message = "Nothing has this id: it is not valid percent-encoded UTF-8.";
-        self.id.take().ok_or_else(|| Error::new(Kind::NotFound, message))
-    }
-
-    fn is(&self, method: &Method) -> bool {
-        self.method == *method
-    }
-}
-
-/// `/admin/v1/keys`.
-pub(crate) fn keys(call: AdminCall) -> Result<AdminRequest> {
-    Ok(if call.is(&Method::POST) {
-        AdminRequest::CreateKey(call.body)
-    } else {
-        AdminRequest::ListKeys(call.query)
-    })
-}
-
-/// `/admin/v1/keys/{id}`.
-pub(crate) fn key(mut call: AdminCall) -> Result<AdminRequest> {
-    let id = call.id()?;
-    Ok(if call.is(&Method::PATCH) {
-        AdminRequest::UpdateKey(id, call.body)
-    } else if call.is(&Method::DELETE) {
-        AdminRequest::RevokeKey(id)
-    } else {
-        AdminRequest::ShowKey(id)
-    })
-}
-
-/// `/admin/v1/keys/{id}/rotate`.
-pub(crate) fn rotate_key(mut call: AdminCall) -> Result<AdminRequest> {
-    Ok(AdminRequest::RotateKey(call.id()?, call.body))
-}
-
-/// `/admin/v1/teams`.
-pub(crate) fn teams(_: AdminCall) -> Result<AdminRequest> {
-    Ok(AdminRequest::ListTeams)
-}
-
-/// `/admin/v1/teams/{id}`.
-pub(crate) fn team(mut call: AdminCall) -> Result<AdminRequest> {
-    let id = call.id()?;
-    Ok(if call.is(&Method::PUT) {
-        AdminRequest::PutTeam(id, call.body)
-    } else if call.is(&Method::DELETE) {
-        AdminRequest::DeleteTeam(id)
-    } else {
-        AdminRequest::ShowTeam(id)
-    })
-}
-
-/// `/admin/v1/usage`.
-pub(crate) fn usage(call: AdminCall) -> Result<AdminRequest> {
-    Ok(AdminRequest::ReportUsage { query: call.query, is_csv_preferred: call.wants_csv })
-}
-
-/// `/admin/v1/overview`.
-pub(crate) fn overview(call: AdminCall) -> Result<AdminRequest> {
-    Ok(AdminRequest::ShowOverview(call.query))
-}
-
-/// `/admin/v1/requests`.
-pub(crate) fn requests(call: AdminCall) -> Result<AdminRequest> {
-    Ok(AdminRequest::ListRequests(call.query))
-}
-
-/// `/admin/v1/requests/{id}`.
-pub(crate) fn request(mut call: AdminCall) -> Result<AdminRequest> {
-    call.id().map(AdminRequest::ShowRequest)
-}
-
-/// `/admin/v1/requests/{id}/payload`.
-pub(crate) fn forget_payload(mut call: AdminCall) -> Result<AdminRequest> {
-    call.id().map(AdminRequest::DeletePayload)
-}
-
-/// `/admin/v1/audit`.
-pub(crate) fn audit(call: AdminCall) -> Result<AdminRequest> {
-    Ok(AdminRequest::ListAudit { query: call.query, is_csv_preferred: call.wants_csv })
-}
-
-/// `/admin/v1/alerts`.
-pub(crate) fn alerts(_: AdminCall) -> Result<AlertRequest> {
-    Ok(AlertRequest::List)
-}
-
-/// `/admin/v1/alerts/{id}/test`.
-pub(crate) fn test_alert(mut call: AdminCall) -> Result<AlertRequest> {
-    call.id().map(AlertRequest::Test)
-}
-
-/// `/admin/v1/routing/drill`.
-pub(crate) fn drill(call: AdminCall) -> Result<DiagnosticsRequest> {
-    let AdminCall { body, .. } = call;
-    DiagnosticsRequest::drill(&body)
-}
-
-/// `/admin/v1/providers/{id}/probe`.
-pub(crate) fn probe(mut call: AdminCall) -> Result<DiagnosticsRequest> {
-    DiagnosticsRequest::probe(call.id()?, &call.body)
-}
-
-/// Answers a request of an operator. `build` is the endpoint of the route.
-pub(crate) async fn answer<B>(
-    state: &ServerState,
-    parts: &Parts,
-    id: Option<String>,
-    build: fn(AdminCall) -> Result<AdminRequest>,
-    requester: Requester,
-    body: &mut B,
-) -> Result<GatewayReply>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<BoxError>,
-{
-    let call = read_call(state, parts, id, body).await?;
-    Ok(reply(state.management.answer(build(call)?, requester).await?))
-}
-
-/// Runs a drill or a probe. `build` is the endpoint of the route.
-pub(crate) async fn examine<B>(
-    state: &ServerState,
-    parts: &Parts,
-    id: Option<String>,
-    build: fn(AdminCall) -> Result<DiagnosticsRequest>,
-    requester: &Requester,
-    body: &mut B,
-) -> Result<GatewayReply>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<BoxError>,
-{
-    let request = build(read_call(state, parts, id, body).await?)?;
-    if let Some((action, object)) = request.audited() {
-        state.management.record(requester, action, &object).await?;
-    }
-    let report = state.diagnostics.run(request).await?;
-    Ok(HttpReply::json(Bytes::from(report.to_string())))
-}
-
-/// Lists the alerts, or tests one. `build` is the endpoint of the route. No body is read.
-pub(crate) async fn alert(
-    state: &ServerState,
-    parts: &Parts,
-    id: Option<String>,
-    build: fn(AdminCall) -> Result<AlertRequest>,
-    requester: &Requester,
+/// Answers a request about keys, teams, usage or logged requests with the endpoint of its method.
+pub(crate) async fn answer(
+    mut call: ManagementCall<'_>,
+    endpoints: &[AdminEndpoint],
 ) -> Result<GatewayReply> {
-    let (method, query) = (parts.method.clone(), String::new());
-    let request = build(AdminCall { method, id, query, wants_csv: false, body: Bytes::new() })?;
-    if let Some((action, object)) = request.audited() {
-        state.management.record(requester, action, &object).await?;
-    }
-    Ok(HttpReply::json(Bytes::from(state.management.alerts(request).await?.to_string())))
-}
-
-async fn read_call<B>(
-    state: &ServerState,
-    parts: &Parts,
-    id: Option<String>,
-    body: &mut B,
-) -> Result<AdminCall>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<BoxError>,
-{
-    let has_body = [Method::POST, Method::PATCH, Method::PUT].contains(&parts.method);
-    let body = if has_body { read(state, &parts.headers, body, MAX_BODY_BYTES).await? } else { Bytes::new() };
-    Ok(AdminCall {
-        method: parts.method.clone(),
+    let method = call.method();
+    let Some(endpoint) = endpoints.iter().find(|endpoint| endpoint.method == method) else {
+        return Err(unknown_url(call.parts));
+    };
+    let body = call.read_body().await?;
+    let id = if endpoint.path.contains("{id}") { call.id()?.to_owned() } else { String::new() };
+    let request = AdminRequest {
+        endpoint: *endpoint,
         id,
-        query: parts.uri.query().unwrap_or("").to_owned(),
-        wants_csv: wants_csv(&parts.headers),
+        query: call.query().to_owned(),
         body,
-    })
+        is_csv_preferred: wants_csv(&call.parts.headers),
+    };
+    Ok(reply(call.state.management.answer(request, call.requester).await?))
 }
 
 /// `GET /v1/me`.
 pub(crate) async fn me(state: &ServerState, parts: &Parts, caller: &Caller) -> Result<GatewayReply> {
     let names = names_of(&parts.headers, b"", caller.trusts_attribution());
     state.management.me(caller, names.attribution).await.map(reply)
-}
-
-/// `GET /admin/v1/budgets`.
-pub(crate) async fn budgets(state: &ServerState) -> Result<GatewayReply> {
-    state.management.budgets().await.map(reply)
 }
 
 fn reply(document: AdminResponse) -> GatewayReply {
@@ -234,67 +58,105 @@ fn reply(document: AdminResponse) -> GatewayReply {
     reply
 }
 
-/// `POST /admin/v1/routing/explain`: the body is the request whose route is explained.
-pub(crate) async fn explain<B>(
-    state: &ServerState,
-    parts: &Parts,
-    caller: &Caller,
-    body: &mut B,
-) -> Result<GatewayReply>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<BoxError>,
-{
-    let body = read(state, &parts.headers, body, state.uploads.max_bytes).await?;
-    let (engine, caller) = (Arc::clone(&state.engine), caller.clone());
-    let query = parts.uri.query().unwrap_or("").to_owned();
-    let cpu = engine.cpu_of(&caller);
-    let headers = parts.headers.clone();
-    let explaining = move || {
-        let marks = |caller: &Caller| RequestMarks {
-            headers: engine.matched_headers(&headers),
-            attribution: names_of(&headers, b"", caller.trusts_attribution()).attribution,
-        };
-        gw_admin::explain_route(&engine, &caller, &query, body, marks)
-    };
-    let explained = cpu.host(offload(explaining)).await?;
-    Ok(HttpReply::json(explained.with_rules(&state.engine).await))
+fn json(document: &Value) -> GatewayReply {
+    HttpReply::json(Bytes::from(document.to_string()))
 }
 
-/// `/admin/v1/cache`: `GET` reports the cache's figures, `DELETE` purges it.
-pub(crate) async fn cache(state: &ServerState, parts: &Parts, requester: &Requester) -> Result<GatewayReply> {
-    let engine = &state.engine;
-    if parts.method != Method::DELETE {
-        return Ok(HttpReply::json(show_cache(engine)));
-    }
-    let purge = CachePurge::parse(engine, parts.uri.query().unwrap_or(""))?;
-    state.management.record(requester, "cache.purge", &purge.object).await?;
-    Ok(HttpReply::json(purge.run(engine).await?))
+/// `GET /metrics`: the metrics, in the format that the reader asks for.
+pub(crate) fn metrics(call: ManagementCall<'_>) -> ManagementFuture<'_> {
+    Box::pin(async move { ops::metrics(call.state, &call.parts.headers) })
+}
+
+/// `GET /admin/v1/providers`.
+pub(crate) fn providers(call: ManagementCall<'_>) -> ManagementFuture<'_> {
+    Box::pin(async move { Ok(HttpReply::json(gw_admin::list_providers(&call.state.engine))) })
+}
+
+/// `GET /admin/v1/config`.
+pub(crate) fn loaded_configuration(call: ManagementCall<'_>) -> ManagementFuture<'_> {
+    Box::pin(async move { Ok(HttpReply::json(call.state.configuration.show())) })
+}
+
+/// `GET /admin/v1/budgets`.
+pub(crate) fn budgets(call: ManagementCall<'_>) -> ManagementFuture<'_> {
+    Box::pin(async move { call.state.management.budgets().await.map(reply) })
 }
 
 /// `POST /admin/v1/reload`.
-pub(crate) async fn reload(state: &ServerState, requester: &Requester) -> Result<GatewayReply> {
-    state.management.record(requester, "config.reload", "configuration").await?;
-    Ok(HttpReply::json(state.configuration.reload().await?))
+pub(crate) fn reload(call: ManagementCall<'_>) -> ManagementFuture<'_> {
+    Box::pin(async move {
+        call.state.management.record(&call.requester, "config.reload", "configuration").await?;
+        Ok(HttpReply::json(call.state.configuration.reload().await?))
+    })
 }
 
-pub(crate) async fn read<B>(
-    state: &ServerState,
-    headers: &HeaderMap,
-    body: &mut B,
-    max_bytes: usize,
-) -> Result<Bytes>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<BoxError>,
-{
-    let encoding = upload::check_media(headers)?;
-    let limits = UploadLimits { max_bytes, ..state.uploads.clone() };
-    // All operators together have the share of one key.
-    let sender = BodySender { key_id: &Arc::from("operators"), cpu: &CpuPool::default() };
-    // The permit ends here already: a management request keeps its body only for a moment.
-    let (bytes, _permit) = upload::read(headers, encoding, body, &limits, sender).await?;
-    Ok(bytes)
+/// `POST /admin/v1/routing/drill`.
+pub(crate) fn drill(mut call: ManagementCall<'_>) -> ManagementFuture<'_> {
+    Box::pin(async move {
+        let drill = DrillRequest::read(&call.read_body().await?)?;
+        call.state.management.record(&call.requester, "routing.drill", &drill.object()).await?;
+        Ok(json(&call.state.diagnostics.drill(drill).await?))
+    })
+}
+
+/// `POST /admin/v1/providers/{id}/probe`.
+pub(crate) fn probe(mut call: ManagementCall<'_>) -> ManagementFuture<'_> {
+    Box::pin(async move {
+        let body = call.read_body().await?;
+        let probe = ProbeRequest::read(call.id()?.to_owned(), &body)?;
+        // The plan of a probe calls nothing.
+        if !probe.is_dry_run {
+            call.state.management.record(&call.requester, "provider.probe", &probe.provider).await?;
+        }
+        Ok(json(&call.state.diagnostics.probe(probe).await?))
+    })
+}
+
+/// `GET /admin/v1/alerts`.
+pub(crate) fn alerts(call: ManagementCall<'_>) -> ManagementFuture<'_> {
+    Box::pin(async move { Ok(json(&call.state.management.list_alerts().await?)) })
+}
+
+/// `POST /admin/v1/alerts/{id}/test`. No body is read.
+pub(crate) fn test_alert(call: ManagementCall<'_>) -> ManagementFuture<'_> {
+    Box::pin(async move {
+        let name = call.id()?;
+        call.state.management.record(&call.requester, "alert.test", name).await?;
+        Ok(json(&call.state.management.test_alert(name.to_owned()).await?))
+    })
+}
+
+/// `POST /admin/v1/routing/explain`: the body is the request whose route is explained.
+pub(crate) fn explain(mut call: ManagementCall<'_>) -> ManagementFuture<'_> {
+    Box::pin(async move {
+        let body = call.read_body_up_to(call.state.uploads.max_bytes).await?;
+        let (engine, caller) = (Arc::clone(&call.state.engine), call.caller.clone());
+        let query = call.query().to_owned();
+        let cpu = engine.cpu_of(&caller);
+        let headers = call.parts.headers.clone();
+        let explaining = move || {
+            let marks = |caller: &Caller| RequestMarks {
+                headers: engine.matched_headers(&headers),
+                attribution: names_of(&headers, b"", caller.trusts_attribution()).attribution,
+            };
+            gw_admin::explain_route(&engine, &caller, &query, body, marks)
+        };
+        let explained = cpu.host(offload(explaining)).await?;
+        Ok(HttpReply::json(explained.with_rules(&call.state.engine).await))
+    })
+}
+
+/// `/admin/v1/cache`: `GET` reports the cache's figures, `DELETE` purges it.
+pub(crate) fn cache(call: ManagementCall<'_>) -> ManagementFuture<'_> {
+    Box::pin(async move {
+        let engine = &call.state.engine;
+        if call.parts.method != Method::DELETE {
+            return Ok(HttpReply::json(show_cache(engine)));
+        }
+        let purge = CachePurge::parse(engine, call.query())?;
+        call.state.management.record(&call.requester, "cache.purge", &purge.object).await?;
+        Ok(HttpReply::json(purge.run(engine).await?))
+    })
 }
 
 /// Whether `Accept` names CSV before JSON and does not refuse it.

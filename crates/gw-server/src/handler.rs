@@ -18,13 +18,13 @@ use http::header::{AUTHORIZATION, CONNECTION, HeaderName, VARY, X_CONTENT_TYPE_O
 use http::request::Parts;
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use http_body::Body;
+use http_body_util::BodyExt;
 
 use crate::access_log::sanitise;
 use crate::admin;
 use crate::admission::Admission;
 use crate::catalogue::CatalogueCall;
 use crate::client_dialect::{self, OVERLOADED};
-use crate::configuration;
 use crate::cors::Audience;
 use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
@@ -32,6 +32,7 @@ use crate::form;
 use crate::gemini_url;
 use crate::generate::{generate, rare_header};
 use crate::live_tail;
+use crate::management_call::{AnyBody, ManagementCall};
 use crate::ops;
 use crate::origin::{GatewayResponse, Origin};
 use crate::outgoing::Outgoing;
@@ -41,14 +42,14 @@ use crate::request_record::RequestRecord;
 use crate::response::{
     Content, ExtraHeaders, GatewayReply, HttpReply, MESSAGES_REQUEST_ID, PROCESSING_MS, REQUEST_ID,
 };
-use crate::router::{self, Endpoint, Generation, Guard, Management, Route, RouteMatch};
+use crate::router::{self, Endpoint, Generation, Guard, Route, RouteMatch};
 use crate::security_headers::{harden, sandbox};
 use crate::sign_in::{self, API_KEY, SignInCall};
 use crate::sockets;
 use crate::state::ServerState;
 use crate::stored_responses;
 use crate::upload::{self, BoxError, MIN_BYTES_PER_SECOND, overloaded};
-use crate::url_hint;
+use crate::url_hint::unknown_url;
 
 const CLIENT_REQUEST_ID: HeaderName = HeaderName::from_static("x-client-request-id");
 /// The messages of a refused list, report or export: for the key that holds its share, and if all keys hold too much.
@@ -61,7 +62,7 @@ const HARDENING_HEADERS: usize = 5;
 /// Answers one request. Errors and panics become error responses.
 pub(crate) async fn respond<B>(origin: Origin, request: Request<B>) -> GatewayResponse
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes> + Send + Unpin,
     B::Error: Into<BoxError>,
 {
     let guard = origin.activity.begin();
@@ -231,7 +232,7 @@ async fn answer<B>(
     extra: &mut ExtraHeaders,
 ) -> Result<GatewayReply>
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes> + Send + Unpin,
     B::Error: Into<BoxError>,
 {
     check_head(parts)?;
@@ -271,13 +272,18 @@ where
             record.in_flight = Some(state.admit_in_flight()?);
             Box::pin(admin::me(&state, parts, &caller)).await
         }
-        (Endpoint::Manage(Management::Live), Some(_)) => {
+        (Endpoint::Live, Some(_)) => {
             record.in_flight = Some(state.admit_in_flight()?);
             live_tail::open(&state, parts)
         }
-        (Endpoint::Manage(endpoint), Some(caller)) => {
-            let id = found.id.as_deref();
-            Box::pin(manage(endpoint, id, &state, parts, &caller, body, record)).await
+        (Endpoint::Records(endpoints), Some(caller)) => {
+            let mut body = body.map_err(Into::into);
+            let call = management_call(&state, parts, found, &caller, record, &mut body);
+            Box::pin(admin::answer(call, endpoints)).await
+        }
+        (Endpoint::Manage(function), Some(caller)) => {
+            let mut body = body.map_err(Into::into);
+            function(management_call(&state, parts, found, &caller, record, &mut body)).await
         }
         (Endpoint::StoredResponse(action), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
@@ -302,6 +308,8 @@ where
         // The guards of these endpoints let no request through without a caller.
         | (
             Endpoint::Me
+            | Endpoint::Live
+            | Endpoint::Records(_)
             | Endpoint::Manage(_)
             | Endpoint::Catalogue(_)
             | Endpoint::StoredResponse(_)
@@ -311,6 +319,19 @@ where
             None,
         ) => Err(unknown_url(parts)),
     }
+}
+
+/// The request of an operator for a function of the management API.
+fn management_call<'r>(
+    state: &'r ServerState,
+    parts: &'r Parts,
+    found: &'r RouteMatch<'_>,
+    caller: &'r Caller,
+    record: &RequestRecord,
+    body: AnyBody<'r>,
+) -> ManagementCall<'r> {
+    let requester = Requester::of_caller(caller, record.client.ip().to_canonical().to_string());
+    ManagementCall { state, parts, caller, requester, id: found.id.as_deref(), body }
 }
 
 /// Checks the parts of a head that matter before anything else.
@@ -341,7 +362,7 @@ async fn admitted_generate<B>(
     (admission, extra): (&Arc<Admission>, &mut ExtraHeaders),
 ) -> Result<GatewayReply>
 where
-    B: Body<Data = Bytes> + Unpin,
+    B: Body<Data = Bytes> + Send + Unpin,
     B::Error: Into<BoxError>,
 {
     if record.state.is_draining() {
@@ -392,45 +413,6 @@ fn before_authentication(
     }
     let (id, path) = (&record.request_id, route.pattern);
     Some(Ok(HttpReply::upgrade_required(parts.version, record.dialect, id, path)))
-}
-
-/// Calls an endpoint for operators. `id` is the decoded `{id}` of the URL.
-async fn manage<B>(
-    endpoint: Management,
-    id: Option<&str>,
-    state: &ServerState,
-    parts: &Parts,
-    caller: &Caller,
-    body: &mut B,
-    record: &RequestRecord,
-) -> Result<GatewayReply>
-where
-    B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<BoxError>,
-{
-    let requester = Requester::of_caller(caller, record.client.ip().to_canonical().to_string());
-    match endpoint {
-        Management::Metrics => ops::metrics(state, &parts.headers),
-        Management::Status(report) => report(state),
-        Management::Configuration(document) => {
-            configuration::answer(state, parts, &requester, document.or(id), body).await
-        }
-        Management::Cache => admin::cache(state, parts, &requester).await,
-        Management::Budgets => admin::budgets(state).await,
-        Management::Reload => admin::reload(state, &requester).await,
-        // Answered before, because its answer is a stream.
-        Management::Live => Err(unknown_url(parts)),
-        Management::Explain => admin::explain(state, parts, caller, body).await,
-        Management::Diagnostics(build) => {
-            admin::examine(state, parts, id.map(str::to_owned), build, &requester, body).await
-        }
-        Management::Alerts(build) => {
-            admin::alert(state, parts, id.map(str::to_owned), build, &requester).await
-        }
-        Management::Admin(build) => {
-            admin::answer(state, parts, id.map(str::to_owned), build, requester, body).await
-        }
-    }
 }
 
 /// Finds the holder of the request's key or session, and checks its role.
@@ -487,10 +469,4 @@ fn check_role(guard: Guard, method: &Method, role: Role) -> Result<()> {
     }
     let message = format!("This needs the role {}, and your role is {}.", required.as_str(), role.as_str());
     Err(Error::new(Kind::RoleNotAllowed, message))
-}
-
-fn unknown_url(parts: &Parts) -> Error {
-    let path: String = parts.uri.path().chars().take(200).collect();
-    let hint = url_hint::hint(parts.uri.path()).unwrap_or_default();
-    Error::new(Kind::UnknownUrl, format!("Unknown request URL: {} {path}.{hint}", parts.method))
 }

@@ -35,6 +35,7 @@ mod in_flight;
 mod lingering;
 mod listener;
 mod live_tail;
+mod management_call;
 mod metrics;
 mod ops;
 mod origin;

@@ -82,16 +82,6 @@ pub(crate) fn metrics(state: &ServerState, headers: &HeaderMap) -> Result<Gatewa
     }
 }
 
-/// `GET /admin/v1/providers`.
-pub(crate) fn providers(state: &ServerState) -> Result<GatewayReply> {
-    Ok(HttpReply::json(gw_admin::list_providers(&state.engine)))
-}
-
-/// `GET /admin/v1/config`.
-pub(crate) fn configuration(state: &ServerState) -> Result<GatewayReply> {
-    Ok(HttpReply::json(state.configuration.show()))
-}
-
 /// `GET /openapi.json`: the API description for programs.
 pub(crate) fn openapi(_: &ServerState, _: &Parts) -> GatewayReply {
     HttpReply::json(OPENAPI_JSON)

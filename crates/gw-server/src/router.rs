@@ -5,6 +5,7 @@ mod endpoint;
 
 use std::borrow::Cow;
 
+use gw_admin::endpoints;
 use gw_engine::passthrough_routes::PassthroughMatch;
 use gw_engine::request::uploads::FormKind;
 use gw_wire::dialects::gemini::GeminiMethod;
@@ -16,9 +17,10 @@ use http::request::Parts;
 use self::aliases::of_alias;
 pub use self::endpoint::Guard;
 use self::endpoint::plain;
-pub(crate) use self::endpoint::{Endpoint, Generation, Management};
+pub(crate) use self::endpoint::{Endpoint, Generation};
 use crate::admin;
 use crate::catalogue;
+use crate::configuration;
 use crate::cors::Audience;
 use crate::gemini_url;
 use crate::listener::Listener;
@@ -140,12 +142,13 @@ const fn all_routes<const COUNT: usize>() -> [Route; COUNT] {
 /// The URLs other than those of a [`PlainOperation`].
 const OTHERS: &[Route] = &{
     use Endpoint::{
-        Catalogue, Console, Generate, GenerateForm, Manage, Me, NotFound, Page, Probe, Root, SignIn,
-        StoredResponse,
+        Catalogue, Console, Generate, GenerateForm, Live, Manage, Me, NotFound, Page, Probe, Records, Root,
+        SignIn, StoredResponse,
     };
     use Guard::{AdminKey, Key, Open, OperatorKey, ViewerKey};
-    use Management::{
-        Admin, Alerts, Budgets, Cache, Configuration, Diagnostics, Explain, Live, Metrics, Reload, Status,
+    use endpoints::{
+        CREATE_KEY, DELETE_PAYLOAD, DELETE_TEAM, LIST_AUDIT, LIST_KEYS, LIST_REQUESTS, LIST_TEAMS, PUT_TEAM,
+        REPORT_USAGE, REVOKE_KEY, ROTATE_KEY, SHOW_KEY, SHOW_OVERVIEW, SHOW_REQUEST, SHOW_TEAM, UPDATE_KEY,
     };
     [
         route(Operation::Messages.row().path, POST, Key, Generate(Generation::Answer(Operation::Messages))),
@@ -177,35 +180,44 @@ const OTHERS: &[Route] = &{
         route("/ui/*", GET, Open, Console),
         route("/openapi.json", GET, Open, Page(ops::openapi)),
         route("/docs", GET, Open, Page(ops::docs)),
-        route("/metrics", GET, ViewerKey, Manage(Metrics)),
-        route("/admin/v1/providers", GET, ViewerKey, Manage(Status(ops::providers))),
-        route("/admin/v1/config", GET, ViewerKey, Manage(Status(ops::configuration))),
-        route("/admin/v1/budgets", GET, ViewerKey, Manage(Budgets)),
-        route("/admin/v1/reload", POST, OperatorKey, Manage(Reload)),
-        route("/admin/v1/keys", GET_POST, OperatorKey, Manage(Admin(admin::keys))),
-        route("/admin/v1/keys/{id}", GET_PATCH_DELETE, OperatorKey, Manage(Admin(admin::key))),
-        route("/admin/v1/keys/{id}/rotate", POST, OperatorKey, Manage(Admin(admin::rotate_key))),
-        route("/admin/v1/teams", GET, ViewerKey, Manage(Admin(admin::teams))),
-        route("/admin/v1/teams/{id}", GET_PUT_DELETE, OperatorKey, Manage(Admin(admin::team))),
-        route("/admin/v1/usage", GET, ViewerKey, Manage(Admin(admin::usage))),
-        route("/admin/v1/overview", GET, ViewerKey, Manage(Admin(admin::overview))),
-        route("/admin/v1/requests", GET, ViewerKey, Manage(Admin(admin::requests))),
-        route("/admin/v1/requests/live", GET, ViewerKey, Manage(Live)).encoded_name(),
-        route("/admin/v1/requests/{id}", GET, ViewerKey, Manage(Admin(admin::request))),
-        route("/admin/v1/requests/{id}/payload", DELETE, AdminKey, Manage(Admin(admin::forget_payload))),
-        route("/admin/v1/routing/explain", POST, ViewerKey, Manage(Explain)).encoded_name(),
-        route("/admin/v1/routing/drill", POST, OperatorKey, Manage(Diagnostics(admin::drill))).encoded_name(),
-        route("/admin/v1/providers/{id}/probe", POST, OperatorKey, Manage(Diagnostics(admin::probe))),
-        route("/admin/v1/cache", GET_DELETE, OperatorKey, Manage(Cache)),
-        route("/admin/v1/alerts", GET, ViewerKey, Manage(Alerts(admin::alerts))),
-        route("/admin/v1/alerts/{id}/test", POST, OperatorKey, Manage(Alerts(admin::test_alert))),
-        route("/admin/v1/audit", GET, ViewerKey, Manage(Admin(admin::audit))),
-        route("/admin/v1/config/history", GET, AdminKey, Manage(Configuration(Some("history"))))
-            .encoded_name(),
-        route("/admin/v1/config/export", GET, AdminKey, Manage(Configuration(Some("export")))).encoded_name(),
-        route("/admin/v1/config/undo", POST, AdminKey, Manage(Configuration(Some("undo")))).encoded_name(),
-        route("/admin/v1/config/{id}", GET_PUT_PATCH_DELETE, AdminKey, Manage(Configuration(None))),
-        route("/admin/v1/config/{id}/{id}", GET_PUT_PATCH_DELETE, AdminKey, Manage(Configuration(None)))
+        route("/metrics", GET, ViewerKey, Manage(admin::metrics)),
+        route("/admin/v1/providers", GET, ViewerKey, Manage(admin::providers)),
+        route("/admin/v1/config", GET, ViewerKey, Manage(admin::loaded_configuration)),
+        route("/admin/v1/budgets", GET, ViewerKey, Manage(admin::budgets)),
+        route("/admin/v1/reload", POST, OperatorKey, Manage(admin::reload)),
+        route("/admin/v1/keys", GET_POST, OperatorKey, Records(&[LIST_KEYS, CREATE_KEY])),
+        route(
+            "/admin/v1/keys/{id}",
+            GET_PATCH_DELETE,
+            OperatorKey,
+            Records(&[SHOW_KEY, UPDATE_KEY, REVOKE_KEY]),
+        ),
+        route("/admin/v1/keys/{id}/rotate", POST, OperatorKey, Records(&[ROTATE_KEY])),
+        route("/admin/v1/teams", GET, ViewerKey, Records(&[LIST_TEAMS])),
+        route(
+            "/admin/v1/teams/{id}",
+            GET_PUT_DELETE,
+            OperatorKey,
+            Records(&[SHOW_TEAM, PUT_TEAM, DELETE_TEAM]),
+        ),
+        route("/admin/v1/usage", GET, ViewerKey, Records(&[REPORT_USAGE])),
+        route("/admin/v1/overview", GET, ViewerKey, Records(&[SHOW_OVERVIEW])),
+        route("/admin/v1/requests", GET, ViewerKey, Records(&[LIST_REQUESTS])),
+        route("/admin/v1/requests/live", GET, ViewerKey, Live).encoded_name(),
+        route("/admin/v1/requests/{id}", GET, ViewerKey, Records(&[SHOW_REQUEST])),
+        route("/admin/v1/requests/{id}/payload", DELETE, AdminKey, Records(&[DELETE_PAYLOAD])),
+        route("/admin/v1/routing/explain", POST, ViewerKey, Manage(admin::explain)).encoded_name(),
+        route("/admin/v1/routing/drill", POST, OperatorKey, Manage(admin::drill)).encoded_name(),
+        route("/admin/v1/providers/{id}/probe", POST, OperatorKey, Manage(admin::probe)),
+        route("/admin/v1/cache", GET_DELETE, OperatorKey, Manage(admin::cache)),
+        route("/admin/v1/alerts", GET, ViewerKey, Manage(admin::alerts)),
+        route("/admin/v1/alerts/{id}/test", POST, OperatorKey, Manage(admin::test_alert)),
+        route("/admin/v1/audit", GET, ViewerKey, Records(&[LIST_AUDIT])),
+        route("/admin/v1/config/history", GET, AdminKey, Manage(configuration::history)).encoded_name(),
+        route("/admin/v1/config/export", GET, AdminKey, Manage(configuration::export)).encoded_name(),
+        route("/admin/v1/config/undo", POST, AdminKey, Manage(configuration::undo)).encoded_name(),
+        route("/admin/v1/config/{id}", GET_PUT_PATCH_DELETE, AdminKey, Manage(configuration::entry)),
+        route("/admin/v1/config/{id}/{id}", GET_PUT_PATCH_DELETE, AdminKey, Manage(configuration::entry))
             .rest_is_id(),
         route("/admin/v1/*", None, ViewerKey, NotFound),
         route("/auth/login", GET, Open, SignIn(SignInAction::Login)),

@@ -15,8 +15,8 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use http_body::Body;
 
-use crate::admin;
 use crate::listener::Listener;
+use crate::management_call;
 use crate::ops::{beside, escape};
 use crate::response::{GatewayReply, HTML, HttpReply};
 use crate::session_report;
@@ -215,7 +215,7 @@ impl SignInCall<'_> {
         B: Body<Data = Bytes> + Unpin,
         B::Error: Into<BoxError>,
     {
-        let body = admin::read(self.state, &self.parts.headers, body, MAX_BODY_BYTES).await?;
+        let body = management_call::read(self.state, &self.parts.headers, body, MAX_BODY_BYTES).await?;
         let mut found = None;
         for (member, value) in parse_members(&body)? {
             if &*member != name {

@@ -1,6 +1,8 @@
 //! Suggests the right URL for a request to an unknown one. The cause is nearly always a wrong base URL.
 
+use gw_engine::error::{Error, Kind};
 use gw_wire::operation::Operation;
+use http::request::Parts;
 
 /// The endpoints that clients append to their base URL, beside those of the operations on models.
 const ENDPOINTS: [&str; 3] = ["/messages/count_tokens", "/models/compare", "/models"];
@@ -37,6 +39,13 @@ fn model(path: &str) -> Option<String> {
     let is_base = before.split('/').all(|part| matches!(part, "" | "v1" | "api" | "openai"));
     let id: String = id.chars().take(100).collect();
     (is_base && !id.is_empty()).then(|| format!("/v1/models/{id}"))
+}
+
+/// The error for a URL that no endpoint answers.
+pub(crate) fn unknown_url(parts: &Parts) -> Error {
+    let path: String = parts.uri.path().chars().take(200).collect();
+    let hint = hint(parts.uri.path()).unwrap_or_default();
+    Error::new(Kind::UnknownUrl, format!("Unknown request URL: {} {path}.{hint}", parts.method))
 }
 
 #[cfg(test)]

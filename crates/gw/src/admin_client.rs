@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
-use gw_admin::{AdminError, AdminRequest, AdminService, Requester};
+use gw_admin::{AdminError, AdminMethod, AdminRequest, AdminService, Requester};
 use gw_command::{CommandError, Common, runtime};
 use gw_config::{paths, setup};
 use gw_providers::adapter::HttpCall;
@@ -141,7 +141,7 @@ async fn on_the_store(common: &Common, ask: AdminRequest) -> Result<Bytes, Comma
     let setup = setup::load(common)?;
     let store = store::open_shared(&setup).await?;
     let service = AdminService::new(store.clone(), &setup.config.engine.keys);
-    let answer = service.answer(ask, &this_user()).await;
+    let answer = service.answer(&ask, &this_user()).await;
     store.close().await;
     match answer {
         Ok(document) => Ok(document.body),
@@ -223,36 +223,27 @@ fn authorised((method, path, body): AdminHttpRequest, key: &str) -> Option<HttpC
 
 /// The HTTP request for a management request.
 fn request(ask: &AdminRequest) -> AdminHttpRequest {
-    let none = Bytes::new();
-    match ask {
-        AdminRequest::CreateKey(body) => (Method::POST, "keys".to_owned(), body.clone()),
-        AdminRequest::ListKeys(query) => (Method::GET, format!("keys?{query}"), none),
-        AdminRequest::ShowKey(id) => (Method::GET, format!("keys/{}", encode(id)), none),
-        AdminRequest::UpdateKey(id, body) => (Method::PATCH, format!("keys/{}", encode(id)), body.clone()),
-        AdminRequest::RevokeKey(id) => (Method::DELETE, format!("keys/{}", encode(id)), none),
-        AdminRequest::RotateKey(id, body) => {
-            (Method::POST, format!("keys/{}/rotate", encode(id)), body.clone())
-        }
-        AdminRequest::ListTeams => (Method::GET, "teams".to_owned(), none),
-        AdminRequest::ShowTeam(id) => (Method::GET, format!("teams/{}", encode(id)), none),
-        AdminRequest::PutTeam(id, body) => (Method::PUT, format!("teams/{}", encode(id)), body.clone()),
-        AdminRequest::DeleteTeam(id) => (Method::DELETE, format!("teams/{}", encode(id)), none),
-        AdminRequest::ReportUsage { query, .. } => (Method::GET, format!("usage?{query}"), none),
-        AdminRequest::ShowOverview(query) => (Method::GET, format!("overview?{query}"), none),
-        AdminRequest::ListRequests(query) => (Method::GET, format!("requests?{query}"), none),
-        AdminRequest::ShowRequest(id) => (Method::GET, format!("requests/{}", encode(id)), none),
-        AdminRequest::DeletePayload(id) => (Method::DELETE, format!("requests/{}/payload", encode(id)), none),
-        AdminRequest::ListAudit { query, .. } => (Method::GET, format!("audit?{query}"), none),
-    }
+    let method = match ask.endpoint.method {
+        AdminMethod::Get => Method::GET,
+        AdminMethod::Put => Method::PUT,
+        AdminMethod::Patch => Method::PATCH,
+        AdminMethod::Delete => Method::DELETE,
+        AdminMethod::Post => Method::POST,
+    };
+    let path = ask.endpoint.path.replace("{id}", &encode(&ask.id));
+    let path = if ask.query.is_empty() { path } else { format!("{path}?{}", ask.query) };
+    (method, path, ask.body.clone())
 }
 
 #[cfg(test)]
 mod tests {
+    use gw_admin::endpoints::SHOW_KEY;
+
     use super::*;
 
     #[test]
     fn an_id_stays_one_part_of_the_url() {
-        let (method, path, _) = request(&AdminRequest::ShowKey("a/../b?c#d é".to_owned()));
+        let (method, path, _) = request(&AdminRequest::new(SHOW_KEY).with_id("a/../b?c#d é"));
         assert_eq!((method, path.as_str()), (Method::GET, "keys/a%2F..%2Fb%3Fc%23d%20%C3%A9"));
     }
 

@@ -2,6 +2,7 @@
 
 use clap::{Args, ValueEnum};
 use gw_admin::AdminRequest;
+use gw_admin::endpoints::LIST_AUDIT;
 use gw_admin::time::parse_moment;
 use gw_command::table::{Align, clean, columns};
 use gw_command::{CommandError, Common, print};
@@ -94,7 +95,7 @@ struct ChangeActor {
 /// Exit code 2 for a request that is refused, 1 when the store or the gateway does not answer, and when the log was altered.
 pub fn run(common: &Common, args: &AuditArgs) -> Result<(), CommandError> {
     let ask = |query: String| {
-        let request = AdminRequest::ListAudit { query, is_csv_preferred: false };
+        let request = AdminRequest::new(LIST_AUDIT).with_query(query);
         admin_client::ask(common, &args.target, request)
     };
     if args.verify {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use gw_admin::{DiagnosticsFuture, DiagnosticsRequest, DiagnosticsService, ProbeRequest};
+use gw_admin::{DiagnosticsFuture, DiagnosticsService, DrillRequest, ProbeRequest};
 use gw_command::CommandError;
 use gw_config::setup::Setup;
 use gw_engine::error::{Error, Kind};
@@ -18,7 +18,7 @@ use crate::drill;
 use crate::reload::Reloader;
 
 /// Runs drills and probes with the configuration that the reloader reads.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct GatewayDiagnostics {
     reloader: Arc<Reloader>,
 }
@@ -32,47 +32,49 @@ impl GatewayDiagnostics {
 }
 
 impl DiagnosticsService for GatewayDiagnostics {
-    fn run(&self, request: DiagnosticsRequest) -> DiagnosticsFuture {
-        let reloader = Arc::clone(&self.reloader);
-        Box::pin(async move {
-            let setup = reloader.read().await.map_err(|problems| {
-                let message = format!("The configuration cannot be used. {}", problems.join("; "));
-                Error::new(Kind::Invalid, message)
-            })?;
-            let (mut answer, result) = oneshot::channel();
-            let work = move || {
-                let finished = gw_command::runtime().and_then(|runtime| {
-                    runtime.block_on(async {
-                        tokio::select! {
-                            finished = Box::pin(examine(setup, request)) => finished,
-                            // The operator has left, or the time is over.
-                            () = answer.closed() => Err(CommandError::Runtime(String::new())),
-                        }
-                    })
-                });
-                let _ = answer.send(finished);
-            };
-            thread::Builder::new()
-                .name("diagnostics".to_owned())
-                .spawn(work)
-                .map_err(|_| Error::internal())?;
-            match result.await {
-                Ok(Ok(report)) => Ok(report),
-                Ok(Err(CommandError::Usage(message))) => Err(Error::new(Kind::Invalid, sentence(&message))),
-                Ok(Err(CommandError::Runtime(message) | CommandError::Threshold(message))) => {
-                    tracing::error!(error = message, "a drill or a probe failed");
-                    Err(Error::internal())
-                }
-                Err(_) => Err(Error::internal()),
-            }
-        })
+    fn drill(&self, request: DrillRequest) -> DiagnosticsFuture {
+        Box::pin(self.clone().examine(async move |setup: Setup| drill::report(&setup, &request).await))
+    }
+
+    fn probe(&self, request: ProbeRequest) -> DiagnosticsFuture {
+        Box::pin(self.clone().examine(async move |setup: Setup| probe(setup, request).await))
     }
 }
 
-async fn examine(setup: Setup, request: DiagnosticsRequest) -> Result<Value, CommandError> {
-    match request {
-        DiagnosticsRequest::Drill(request) => drill::report(&setup, &request).await,
-        DiagnosticsRequest::Probe(request) => probe(setup, request).await,
+impl GatewayDiagnostics {
+    /// Runs a drill or a probe with the present configuration on a thread of its own.
+    async fn examine<F, W>(self, work: W) -> Result<Value, Error>
+    where
+        F: Future<Output = Result<Value, CommandError>>,
+        W: FnOnce(Setup) -> F + Send + 'static,
+    {
+        let setup = self.reloader.read().await.map_err(|problems| {
+            let message = format!("The configuration cannot be used. {}", problems.join("; "));
+            Error::new(Kind::Invalid, message)
+        })?;
+        let (mut answer, result) = oneshot::channel();
+        let thread = move || {
+            let finished = gw_command::runtime().and_then(|runtime| {
+                runtime.block_on(async {
+                    tokio::select! {
+                        finished = Box::pin(work(setup)) => finished,
+                        // The operator has left, or the time is over.
+                        () = answer.closed() => Err(CommandError::Runtime(String::new())),
+                    }
+                })
+            });
+            let _ = answer.send(finished);
+        };
+        thread::Builder::new().name("diagnostics".to_owned()).spawn(thread).map_err(|_| Error::internal())?;
+        match result.await {
+            Ok(Ok(report)) => Ok(report),
+            Ok(Err(CommandError::Usage(message))) => Err(Error::new(Kind::Invalid, sentence(&message))),
+            Ok(Err(CommandError::Runtime(message) | CommandError::Threshold(message))) => {
+                tracing::error!(error = message, "a drill or a probe failed");
+                Err(Error::internal())
+            }
+            Err(_) => Err(Error::internal()),
+        }
     }
 }
 

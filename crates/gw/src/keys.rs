@@ -6,6 +6,7 @@ use std::io::{self, Write};
 
 use clap::{Args, Subcommand};
 use gw_admin::AdminRequest;
+use gw_admin::endpoints::{CREATE_KEY, LIST_KEYS, REVOKE_KEY, ROTATE_KEY};
 use gw_command::table::{Align, clean, columns};
 use gw_command::{CommandError, Common, print};
 use gw_store::Period;
@@ -175,16 +176,16 @@ pub fn run(common: &Common, args: &KeysArgs) -> Result<(), CommandError> {
     match &args.command {
         KeysCommand::Create(new) => {
             let body = serde_json::to_vec(&**new).map_err(|error| CommandError::Usage(error.to_string()))?;
-            print_secret(&parse(&ask(AdminRequest::CreateKey(body.into()))?)?, "created")
+            print_secret(&parse(&ask(AdminRequest::new(CREATE_KEY).with_body(body))?)?, "created")
         }
         KeysCommand::Rotate { id, grace_seconds } => {
             let body = format!("{{\"grace_seconds\":{grace_seconds}}}");
             let id = id_of(&ask, id, false)?;
-            print_secret(&parse(&ask(AdminRequest::RotateKey(id, body.into()))?)?, "rotated")
+            print_secret(&parse(&ask(AdminRequest::new(ROTATE_KEY).with_id(id).with_body(body))?)?, "rotated")
         }
         KeysCommand::Revoke { id } => {
             let id = id_of(&ask, id, false)?;
-            let key = parse(&ask(AdminRequest::RevokeKey(id))?)?;
+            let key = parse(&ask(AdminRequest::new(REVOKE_KEY).with_id(id))?)?;
             log(&format!("{} is revoked", name(&key)));
             Ok(())
         }
@@ -261,8 +262,10 @@ fn list(
             ("team", team),
             ("after", after.as_deref()),
         ]);
-        let page: KeyPage = serde_json::from_slice(&ask(AdminRequest::ListKeys(parameters))?)
-            .map_err(|error| CommandError::Runtime(format!("the answer is not a list of keys: {error}")))?;
+        let page: KeyPage = serde_json::from_slice(
+            &ask(AdminRequest::new(LIST_KEYS).with_query(parameters))?,
+        )
+        .map_err(|error| CommandError::Runtime(format!("the answer is not a list of keys: {error}")))?;
         keys.extend(page.data);
         after = page.next;
         if after.is_none() {

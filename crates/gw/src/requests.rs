@@ -2,6 +2,7 @@
 
 use clap::Args;
 use gw_admin::AdminRequest;
+use gw_admin::endpoints::LIST_REQUESTS;
 use gw_command::table::{Align, clean, columns};
 use gw_command::{CommandError, Common, print};
 use serde::Deserialize;
@@ -62,7 +63,7 @@ pub fn run(common: &Common, args: &RequestsArgs) -> Result<(), CommandError> {
     let limit = args.limit.to_string();
     let mut parameters = args.filter.parameters(key.as_deref());
     parameters.extend([("status", args.status.as_deref()), ("limit", Some(&*limit))]);
-    let body = ask(AdminRequest::ListRequests(query(&parameters)))?;
+    let body = ask(AdminRequest::new(LIST_REQUESTS).with_query(query(&parameters)))?;
     let text = String::from_utf8_lossy(&body);
     print(&if args.json { format!("{text}\n") } else { table(&text)? })
 }

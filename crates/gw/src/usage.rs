@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use clap::{Args, ValueEnum};
 use gw_admin::AdminRequest;
+use gw_admin::endpoints::REPORT_USAGE;
 use gw_command::table::{Align, clean, columns};
 use gw_command::{CommandError, Common, print};
 use serde::Deserialize;
@@ -55,7 +56,7 @@ pub fn run(common: &Common, args: &UsageArgs) -> Result<(), CommandError> {
         ("format", Some(if is_csv { "csv" } else { "json" })),
     ]);
     let query = query(&parameters);
-    let body = ask(AdminRequest::ReportUsage { query, is_csv_preferred: is_csv })?;
+    let body = ask(AdminRequest::new(REPORT_USAGE).with_query(query))?;
     let text = String::from_utf8_lossy(&body);
     match args.format {
         OutputFormat::Csv => print(&text),

@@ -10,6 +10,10 @@ use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::endpoints::{
+    CREATE_KEY, DELETE_TEAM, LIST_KEYS, LIST_REQUESTS, LIST_TEAMS, PUT_TEAM, REPORT_USAGE, REVOKE_KEY,
+    ROTATE_KEY, SHOW_KEY, SHOW_REQUEST, SHOW_TEAM, UPDATE_KEY,
+};
 
 /// The time after which an answer counts as hung.
 const WATCH: Duration = Duration::from_secs(120);
@@ -29,8 +33,10 @@ async fn running(configured: Vec<KeySettings>) -> (Arc<LiveAdminService>, Arc<En
 }
 
 async fn create(service: &Arc<LiveAdminService>, members: Value) -> Value {
-    let response =
-        service.answer(AdminRequest::CreateKey(members.to_string().into()), requester()).await.unwrap();
+    let response = service
+        .answer(AdminRequest::new(CREATE_KEY).with_body(members.to_string()), requester())
+        .await
+        .unwrap();
     assert!(response.is_new && !response.is_csv);
     serde_json::from_slice(&response.body).unwrap()
 }
@@ -48,7 +54,7 @@ async fn a_change_is_in_force_when_its_answer_is_there() {
     let key = create(&service, json!({ "name": "k" })).await;
     let (secret, id) = (key["key"].as_str().unwrap(), key["id"].as_str().unwrap());
     assert_eq!(status(&engine, secret), 200);
-    service.answer(AdminRequest::RevokeKey(id.to_owned()), requester()).await.unwrap();
+    service.answer(AdminRequest::new(REVOKE_KEY).with_id(id), requester()).await.unwrap();
     assert_eq!(status(&engine, secret), 401);
 }
 
@@ -56,7 +62,8 @@ async fn a_change_is_in_force_when_its_answer_is_there() {
 async fn a_change_goes_on_when_nobody_waits_for_it() {
     let (service, engine, store) = running(Vec::new()).await;
     let mut answering = Box::pin(
-        service.answer(AdminRequest::CreateKey(json!({ "name": "k" }).to_string().into()), requester()),
+        service
+            .answer(AdminRequest::new(CREATE_KEY).with_body(json!({ "name": "k" }).to_string()), requester()),
     );
     // The future is dropped after its first poll, as if the client disconnected.
     let mut is_pending = |cx: &mut std::task::Context<'_>| answering.as_mut().poll(cx).is_pending();
@@ -77,19 +84,19 @@ async fn s_questions_are_503_in_bounded_time_and_keys_go_on_when_the_store_is_aw
     let id = key["id"].as_str().unwrap().to_owned();
     let body = Bytes::from_static(b"{\"name\":\"n\"}");
     for request in [
-        AdminRequest::CreateKey(body.clone()),
-        AdminRequest::ListKeys(String::new()),
-        AdminRequest::ShowKey(id.clone()),
-        AdminRequest::UpdateKey(id.clone(), body),
-        AdminRequest::RevokeKey(id.clone()),
-        AdminRequest::RotateKey(id.clone(), Bytes::new()),
-        AdminRequest::ListTeams,
-        AdminRequest::ShowTeam("t".to_owned()),
-        AdminRequest::PutTeam("t".to_owned(), Bytes::new()),
-        AdminRequest::DeleteTeam("t".to_owned()),
-        AdminRequest::ReportUsage { query: String::new(), is_csv_preferred: false },
-        AdminRequest::ListRequests(String::new()),
-        AdminRequest::ShowRequest("req_1".to_owned()),
+        AdminRequest::new(CREATE_KEY).with_body(body.clone()),
+        AdminRequest::new(LIST_KEYS),
+        AdminRequest::new(SHOW_KEY).with_id(&id),
+        AdminRequest::new(UPDATE_KEY).with_id(&id).with_body(body),
+        AdminRequest::new(REVOKE_KEY).with_id(&id),
+        AdminRequest::new(ROTATE_KEY).with_id(&id),
+        AdminRequest::new(LIST_TEAMS),
+        AdminRequest::new(SHOW_TEAM).with_id("t"),
+        AdminRequest::new(PUT_TEAM).with_id("t"),
+        AdminRequest::new(DELETE_TEAM).with_id("t"),
+        AdminRequest::new(REPORT_USAGE),
+        AdminRequest::new(LIST_REQUESTS),
+        AdminRequest::new(SHOW_REQUEST).with_id("req_1"),
     ] {
         let start = Instant::now();
         let error = service.answer(request.clone(), requester()).await.unwrap_err();
@@ -120,7 +127,7 @@ async fn two_admins_cannot_revoke_each_other_at_once() {
         let key = create(&service, json!({ "name": name, "role": "admin" })).await;
         ids.push(key["id"].as_str().unwrap().to_owned());
     }
-    let both = ids.iter().map(|id| service.answer(AdminRequest::RevokeKey(id.clone()), requester()));
+    let both = ids.iter().map(|id| service.answer(AdminRequest::new(REVOKE_KEY).with_id(id), requester()));
     let done = futures_util::future::join_all(both).await;
     assert_eq!(done.iter().filter(|answer| answer.is_ok()).count(), 1);
     let left = store.keys().await.unwrap();
@@ -142,7 +149,7 @@ async fn an_admin_of_the_configuration_is_enough() {
     let (service, engine, _) = running(vec![boss]).await;
     let key = create(&service, json!({ "name": "a", "role": "admin" })).await;
     service
-        .answer(AdminRequest::RevokeKey(key["id"].as_str().unwrap().to_owned()), requester())
+        .answer(AdminRequest::new(REVOKE_KEY).with_id(key["id"].as_str().unwrap()), requester())
         .await
         .unwrap();
     assert_eq!(status(&engine, "sk-boss"), 200);

@@ -49,7 +49,7 @@ impl StoredConfiguration {
     }
 
     /// `GET /admin/v1/config/history`.
-    pub(super) async fn history(
+    pub(super) async fn list_changes(
         &self,
         page: ConfigurationParameters,
     ) -> Result<ConfigurationResponse, Error> {

@@ -1,6 +1,6 @@
 //! Changes of entries: checked as a whole, stored with their history, put into force, undone.
 
-use gw_admin::{ConfigurationMethod, ConfigurationRequest, ConfigurationResponse};
+use gw_admin::{AdminMethod, ConfigurationRequest, ConfigurationResponse};
 use gw_engine::catalog::query::{invalid, shown};
 use gw_engine::error::{Error, Kind};
 use gw_store::configuration::{ConfigurationChange, SealedSecret};
@@ -30,7 +30,7 @@ struct CheckedChange {
 
 impl StoredConfiguration {
     /// `PUT`, `PATCH` and `DELETE` of an entry.
-    pub(super) async fn change(
+    pub(super) async fn change_entry(
         &self,
         section: &str,
         name: &str,
@@ -63,13 +63,13 @@ impl StoredConfiguration {
         let before = old.map(|entry| entry.value.clone());
         let mut candidate = overlay.clone();
         let (after, new_secrets) = match request.method {
-            ConfigurationMethod::Delete => {
+            AdminMethod::Delete => {
                 old.ok_or_else(|| no_entry(section, name))?;
                 (None, Vec::new())
             }
             method => {
                 let Input { value, secrets } = input::read(section, &request.body, before.as_ref())?;
-                let value = if method == ConfigurationMethod::Patch {
+                let value = if method == AdminMethod::Patch {
                     if before.is_none() && !name.is_empty() {
                         return Err(no_entry(section, name));
                     }
@@ -161,7 +161,10 @@ impl StoredConfiguration {
     }
 
     /// `POST /admin/v1/config/undo`: undoes the newest change that is neither an undo nor undone, or the named one.
-    pub(super) async fn undo(&self, request: &ConfigurationRequest) -> Result<ConfigurationResponse, Error> {
+    pub(super) async fn undo_change(
+        &self,
+        request: &ConfigurationRequest,
+    ) -> Result<ConfigurationResponse, Error> {
         let wanted = wanted_version(&request.body)?;
         let _guard = self.changing.lock().await;
         for _ in 0..ATTEMPTS {

@@ -1,6 +1,6 @@
 //! The callers and the code of a URL.
 
-use gw_admin::{AdminRequest, AlertRequest, DiagnosticsRequest};
+use gw_admin::AdminEndpoint;
 use gw_engine::error::Result;
 use gw_engine::request::uploads::FormKind;
 use gw_engine::settings::Role;
@@ -8,9 +8,9 @@ use gw_wire::operation::{Operation, PlainOperation};
 use http::Method;
 use http::request::Parts;
 
-use crate::admin::AdminCall;
 use crate::catalogue::CatalogueCall;
 use crate::listener::Listener;
+use crate::management_call::ManagementFunction;
 use crate::response::GatewayReply;
 use crate::sign_in::SignInAction;
 use crate::state::ServerState;
@@ -72,37 +72,14 @@ pub(crate) enum Endpoint {
     Realtime,
     /// A URL of the configuration.
     Passthrough,
-    /// A request of an operator.
-    Manage(Management),
-    /// No endpoint: the answer is 404.
-    NotFound,
-}
-
-/// The endpoints for operators.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Management {
-    /// The metrics, in the format that the reader asks for.
-    Metrics,
-    /// A report from the memory of this process.
-    Status(fn(&ServerState) -> Result<GatewayReply>),
-    /// A management request, which the store answers.
-    Admin(fn(AdminCall) -> Result<AdminRequest>),
-    /// `POST /admin/v1/routing/explain`.
-    Explain,
-    /// A drill or a probe.
-    Diagnostics(fn(AdminCall) -> Result<DiagnosticsRequest>),
-    /// The list of alerts, or a test of one.
-    Alerts(fn(AdminCall) -> Result<AlertRequest>),
-    /// `/admin/v1/cache`.
-    Cache,
-    /// A document of the stored configuration, such as `history`. None: the `{id}` of the URL names a section or an entry.
-    Configuration(Option<&'static str>),
-    /// `GET /admin/v1/budgets`.
-    Budgets,
-    /// `POST /admin/v1/reload`.
-    Reload,
+    /// A request of an operator about records: an endpoint for each method.
+    Records(&'static [AdminEndpoint]),
+    /// Any other request of an operator.
+    Manage(ManagementFunction),
     /// `GET /admin/v1/requests/live`.
     Live,
+    /// No endpoint: the answer is 404.
+    NotFound,
 }
 
 /// The kinds of generation requests.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use gw_admin::AdminMethod;
+
 use super::*;
 
 /// The pattern that a path leads to, and the id in it.
@@ -241,7 +243,12 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
             }
             Endpoint::Realtime => assert!(needs_key && route.methods == GET, "{pattern}"),
             Endpoint::Passthrough => assert!(needs_key && route.methods == ALL, "{pattern}"),
-            Endpoint::Catalogue(_) | Endpoint::StoredResponse(_) | Endpoint::Me | Endpoint::Manage(_) => {
+            Endpoint::Catalogue(_)
+            | Endpoint::StoredResponse(_)
+            | Endpoint::Me
+            | Endpoint::Live
+            | Endpoint::Records(_)
+            | Endpoint::Manage(_) => {
                 assert!(needs_key && route.methods.is_some(), "{pattern}")
             }
         }
@@ -250,6 +257,25 @@ fn every_row_is_found_by_its_pattern_and_guarded_as_its_url_says() {
             || pattern.starts_with("/auth/")
             || pattern.starts_with("/ui/");
         assert_eq!(route.audience() == Audience::Operators, is_for_operators, "{pattern}");
+    }
+}
+
+#[test]
+fn a_row_of_records_has_the_url_and_the_methods_of_its_endpoints() {
+    for route in ROUTES {
+        let Endpoint::Records(endpoints) = route.endpoint else { continue };
+        for endpoint in endpoints {
+            assert_eq!(format!("/admin/v1/{}", endpoint.path), route.pattern);
+        }
+        let methods = endpoints.iter().map(|endpoint| match endpoint.method {
+            AdminMethod::Get => "GET, HEAD",
+            AdminMethod::Put => "PUT",
+            AdminMethod::Patch => "PATCH",
+            AdminMethod::Delete => "DELETE",
+            AdminMethod::Post => "POST",
+        });
+        let methods: Vec<_> = methods.chain(["OPTIONS"]).collect();
+        assert_eq!(Some(&*methods.join(", ")), route.methods, "{}", route.pattern);
     }
 }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gw_admin::{
-    ConfigurationSource, ConfigurationState, Diagnostics, DiagnosticsFuture, DiagnosticsRequest,
-    DiagnosticsService, LiveAdminService, LiveConfiguration, ReloadFuture, SignIn,
+    ConfigurationSource, ConfigurationState, Diagnostics, DiagnosticsFuture, DiagnosticsService,
+    DrillRequest, LiveAdminService, LiveConfiguration, ProbeRequest, ReloadFuture, SignIn,
 };
 use gw_engine::Engine;
 use gw_engine::engine::Stored;
@@ -56,7 +56,11 @@ impl AccessLog for Lines {
 struct NoDiagnostics;
 
 impl DiagnosticsService for NoDiagnostics {
-    fn run(&self, _: DiagnosticsRequest) -> DiagnosticsFuture {
+    fn drill(&self, _: DrillRequest) -> DiagnosticsFuture {
+        Box::pin(async { Err(Error::internal()) })
+    }
+
+    fn probe(&self, _: ProbeRequest) -> DiagnosticsFuture {
         Box::pin(async { Err(Error::internal()) })
     }
 }

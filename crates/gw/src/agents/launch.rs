@@ -7,6 +7,7 @@ use std::process::Command;
 
 use clap::Args;
 use gw_admin::AdminRequest;
+use gw_admin::endpoints::CREATE_KEY;
 use gw_command::{CommandError, Common};
 use gw_config::paths;
 use gw_wire::calendar::{rfc3339, unix_seconds};
@@ -112,7 +113,8 @@ fn create_key(common: &Common, args: &RunArgs, program: Program) -> Result<Strin
     let name = format!("run-{program:?}").to_lowercase();
     let body = json!({ "name": name, "expires_at": rfc3339(unix_seconds() + CREATED_KEY_SECONDS) });
     let target = AdminTarget { url: args.gateway.url.clone() };
-    let answer = admin_client::ask(common, &target, AdminRequest::CreateKey(body.to_string().into()))?;
+    let answer =
+        admin_client::ask(common, &target, AdminRequest::new(CREATE_KEY).with_body(body.to_string()))?;
     let answer: Value = serde_json::from_slice(&answer).map_err(CommandError::runtime)?;
     let key = answer.get("key").and_then(Value::as_str).map(str::to_owned);
     key.ok_or_else(|| CommandError::Runtime("the answer holds no key".to_owned()))

@@ -80,11 +80,13 @@ async fn silent_peers_of_the_hand_over_hold_up_no_take_over() {
     let config = Setup::default().config("http://127.0.0.1:9/v1", "http://127.0.0.1:9/v1");
     let mut first = Launch::new(binary()).file("gateway.toml", config.clone()).arg("serve").start().await;
     let data = first.dir().join("data");
+    // The gateway serves a moment before it offers its sockets.
+    let socket = data.join("hand-over.sock");
+    gw_testkit::wait::eventually("the socket is there", || socket.exists().then_some(())).await;
     // More of them than processes that may start at one time.
     let mut silent = Vec::new();
     for _ in 0..6 {
-        let mut stream =
-            tokio::net::UnixStream::connect(data.join("hand-over.sock")).await.expect("the socket");
+        let mut stream = tokio::net::UnixStream::connect(&socket).await.expect("the socket");
         // Each has been given the sockets before the next one asks.
         let mut byte = [0];
         tokio::io::AsyncReadExt::read_exact(&mut stream, &mut byte).await.expect("the byte with the sockets");
