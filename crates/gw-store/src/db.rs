@@ -178,7 +178,7 @@ impl Store {
         let rows = rows.map_err(|error| match &error {
             // PostgreSQL's `query_canceled` and SQLite's SQLITE_INTERRUPT.
             sqlx::Error::Database(database) if matches!(database.code().as_deref(), Some("57014" | "9")) => {
-                Error::TooSlow { location: self.location.to_string(), seconds: MAX_SEARCH_TIME.as_secs() }
+                self.too_slow()
             }
             _ => self.error(&error),
         })?;
@@ -250,6 +250,11 @@ impl Store {
             Ok(false) => Err(self.log_full()),
             Err(error) => Err(self.error(&error)),
         }
+    }
+
+    /// The error of a search that takes longer than [`MAX_SEARCH_TIME`].
+    pub(crate) fn too_slow(&self) -> Error {
+        Error::TooSlow { location: self.location.to_string(), seconds: MAX_SEARCH_TIME.as_secs() }
     }
 
     fn log_full(&self) -> Error {

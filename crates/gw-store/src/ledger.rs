@@ -15,6 +15,7 @@ pub(crate) mod known_days;
 mod line;
 mod line_text;
 mod name_blocks;
+mod named_pages;
 mod prompt_caches;
 mod rare_sums;
 mod read;

@@ -19,6 +19,10 @@ fn requests(query: &str) -> String {
     format!("/admin/v1/requests?limit=200{query}")
 }
 
+fn usage(by: &str, since: &str, query: &str) -> String {
+    format!("/admin/v1/usage?by={by}&since={since}&{query}")
+}
+
 fn overview(query: &str) -> String {
     format!("/admin/v1/overview?{query}")
 }
@@ -92,7 +96,7 @@ pub(super) const VIEWS: [View; 44] = [
 ];
 
 /// The calls of reports by name, which need a store whose rows have names.
-pub(super) const NAME_VIEWS: [View; 9] = [
+pub(super) const NAME_VIEWS: [View; 17] = [
     view("Overview", "24 hours by end user, compared", |_, _| overview("since=24h&by=end_user&compare=true")),
     view("Overview", "7 days by end user, compared", |_, _| overview("since=7d&by=end_user&compare=true")),
     view("Overview", "30 days by end user, compared", |_, _| overview("since=30d&by=end_user&compare=true")),
@@ -103,7 +107,29 @@ pub(super) const NAME_VIEWS: [View; 9] = [
         overview("since=30d&by=repository&compare=true")
     }),
     view("Requests", "end user", |_, round| requests(&format!("&end_user=user-{}", round * 7))),
+    view("Requests", "end user that is not there", |_, round| requests(&format!("&end_user=none-{round}"))),
     view("Requests", "tag, failed", |_, round| requests(&format!("&status=failed&tag=app-{}", round % 20))),
+    view("Requests", "tag, rare model", |_, round| {
+        requests(&format!("&tag=app-{}&model=acme/model-99", round % 20))
+    }),
+    view("Requests", "tag and repository", |_, round| {
+        requests(&format!("&tag=app-{}&repository=acme/repository-{}", round % 20, round % 200))
+    }),
+    view("Usage", "30 days by model, one end user", |_, round| {
+        usage("model", "30d", &format!("end_user=user-{round}"))
+    }),
+    view("Usage", "30 days by model, one tag", |_, round| {
+        usage("model", "30d", &format!("tag=app-{}", round % 20))
+    }),
+    view("Usage", "24 hours by hour, one tag", |_, round| {
+        usage("hour", "24h", &format!("tag=app-{}", round % 20))
+    }),
+    view("Usage", "30 days by hour, one tag", |_, round| {
+        usage("hour", "30d", &format!("tag=app-{}", round % 20))
+    }),
+    view("Usage", "24 hours by end user, one tag", |_, round| {
+        usage("end_user", "24h", &format!("tag=app-{}", round % 20))
+    }),
 ];
 
 #[cfg(test)]

@@ -39,14 +39,23 @@ impl Filter {
     /// Writes the condition that the column `names` of `table` has every name that is searched for.
     pub(super) fn push_names<'q>(&'q self, sql: &mut Sql<'q>, table: &'static str, is_postgres: bool) {
         for (dimension, name) in &self.names {
-            let (begin, end) = match is_postgres {
-                true => (" AND jsonb_exists(CAST(", ""),
-                false => (" AND EXISTS (SELECT 1 FROM json_each(", " WHERE value = "),
-            };
-            sql.push(begin).push(table).push(if is_postgres { ".names AS jsonb), " } else { ".names)" });
-            sql.push(end).push_owned(text_of(*dimension, name)).push(")");
+            let element = serde_json::to_string(&text_of(*dimension, name)).unwrap_or_default();
+            sql.push(" AND ");
+            push_has_element(sql, table, &element, is_postgres);
         }
     }
+}
+
+/// Writes the condition that the JSON array `names` of `table` has an element that begins with this text. No list has to be taken apart:
+/// inside a text of JSON each quotation mark has a backslash before it.
+fn push_has_element(sql: &mut Sql<'_>, table: &'static str, begin: &str, is_postgres: bool) {
+    let function = if is_postgres { "strpos(" } else { "instr(" };
+    sql.push("(");
+    for (number, before) in ["[", ","].into_iter().enumerate() {
+        sql.push(if number > 0 { " OR " } else { "" });
+        sql.push(function).push(table).push(".names, ").push_owned(format!("{before}{begin}")).push(") > 0");
+    }
+    sql.push(")");
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@
 //! hours that have no block yet.
 
 mod codec;
+mod hours;
 mod late;
 mod named;
 mod ranking;

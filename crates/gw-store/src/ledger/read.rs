@@ -1,6 +1,7 @@
 //! Queries of the ledger: reports and the request log.
 
 use super::attribution::{push_detail, push_named_days};
+use super::named_pages::counted;
 use super::source::{push_hours, push_source};
 use super::{Cursor, Entry, Filter, GroupBy, HOUR_MS, Sums, Tokens, joined, line, sqlite};
 use crate::db::{Result, Store};
@@ -77,8 +78,14 @@ impl Store {
 
     /// A page of the request log, newest first.
     pub async fn requests(&self, filter: &Filter, after: Option<&Cursor>, limit: u32) -> Result<Vec<Entry>> {
-        let sql =
-            if self.is_postgres() { page(filter, after, limit) } else { sqlite::page(filter, after, limit) };
+        if !filter.names.is_empty() && filter.session.is_none() {
+            return self.requests_with_names(filter, after, limit).await;
+        }
+        let sql = if self.is_postgres() {
+            page(filter, after, limit, None)
+        } else {
+            sqlite::page(filter, after, limit, None)
+        };
         self.search(sql, read).await
     }
 
@@ -131,21 +138,33 @@ impl Store {
     }
 }
 
-/// A page of the log in PostgreSQL.
-fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q> {
+/// A page of the log in PostgreSQL. `listed`: the hours that hold matching rows, as a JSON array.
+pub(super) fn page<'q>(
+    filter: &'q Filter,
+    after: Option<&'q Cursor>,
+    limit: u32,
+    listed: Option<String>,
+) -> Sql<'q> {
     let mut sql = Sql::new("SELECT ledger.entry FROM ");
     // Single states and the failures of a key have an index. Otherwise the hourly sums show the hours that hold matching rows, even if
     // these are rare.
     let named = [&filter.team, &filter.model, &filter.provider, &filter.surface];
-    let is_named = !filter.names.is_empty() || named.iter().any(|name| name.is_some());
-    let by_hours = filter.session.is_none()
-        && match filter.status.as_deref() {
-            None | Some("ok") => is_named,
-            Some("failed") => is_named && filter.key_id.is_none(),
-            Some(_) => false,
-        };
+    let is_named = named.iter().any(|name| name.is_some());
+    let by_hours = listed.is_some()
+        || filter.session.is_none()
+            && match filter.status.as_deref() {
+                None | Some("ok") => is_named,
+                Some("failed") => is_named && filter.key_id.is_none(),
+                Some(_) => false,
+            };
     if by_hours {
-        push_hours_with(&mut sql, filter, after, limit, true);
+        match listed {
+            Some(list) => {
+                sql.push("(SELECT CAST(value AS BIGINT) AS hour FROM json_array_elements_text(CAST(");
+                sql.push_owned(list).push(" AS json)) AS listed(value)) AS hours ");
+            }
+            None => push_hours_with(&mut sql, filter, after, limit),
+        }
         // The planner would read the whole ledger; a limit inside the lateral query prevents that.
         sql.push("CROSS JOIN LATERAL (SELECT * FROM ");
         sql.push("ledger WHERE at >= hours.hour * 1000 AND at < hours.hour * 1000 + 3600000");
@@ -209,13 +228,7 @@ pub(super) const SUMS: &str = "CAST(coalesce(sum(requests), 0) AS BIGINT) AS req
 
 /// The newest hours that together hold as many matching rows as the page needs. The hour of the cursor counts as empty,
 /// because the number of its remaining rows is unknown. Hours with deleted rows are older than all others.
-pub(super) fn push_hours_with<'q>(
-    sql: &mut Sql<'q>,
-    filter: &'q Filter,
-    after: Option<&Cursor>,
-    limit: u32,
-    is_postgres: bool,
-) {
+pub(super) fn push_hours_with<'q>(sql: &mut Sql<'q>, filter: &'q Filter, after: Option<&Cursor>, limit: u32) {
     let newest = after.map(|cursor| cursor.at.div_euclid(HOUR_MS) * 3600);
     let last = filter.until.map(|until| until.saturating_sub(1).div_euclid(HOUR_MS) * 3600);
     let unsure = newest.into_iter().chain(last).min().unwrap_or(i64::MAX);
@@ -224,18 +237,9 @@ pub(super) fn push_hours_with<'q>(
          CAST(sum(CASE WHEN hour >= ",
     );
     sql.push_int(unsure);
-    let counted = match filter.status.as_deref() {
-        None => "requests",
-        Some("failed") => "failed",
-        Some(_) => "requests - failed",
-    };
-    sql.push(" THEN 0 ELSE ").push(counted).push(" END) AS BIGINT) AS rows");
-    if filter.names.is_empty() {
-        sql.push(" FROM ").push(filter.sums_table()).push(" WHERE 1 = 1");
-        push_hours(sql, filter);
-    } else {
-        push_detail(sql, filter, is_postgres);
-    }
+    sql.push(" THEN 0 ELSE ").push(counted(filter)).push(" END) AS BIGINT) AS rows");
+    sql.push(" FROM ").push(filter.sums_table()).push(" WHERE 1 = 1");
+    push_hours(sql, filter);
     if let Some(newest) = newest {
         sql.push(" AND hour <= ").push_int(newest);
     }
@@ -273,6 +277,6 @@ pub(super) fn read_sums(row: &Row) -> sqlx::Result<Sums> {
     })
 }
 
-fn read(row: &Row) -> sqlx::Result<Entry> {
+pub(super) fn read(row: &Row) -> sqlx::Result<Entry> {
     line::read(&row.get::<String>("entry")?)
 }

@@ -195,23 +195,35 @@ fn bound(
 /// Builds a row's entry as one JSON text, from the tables `r` and `g`.
 const ENTRY: &str = "SELECT CASE WHEN r.entry LIKE '{%' THEN r.entry ELSE '[' || json_quote(r.request_id) || ',' || r.at || \
     ',' || g.entry || ',' || json_quote(coalesce(r.status, 'ok')) || ',' || r.entry || ']' END AS entry FROM ";
+const OF_HOUR: &str = " WHERE r.at >= hours.hour * 1000 AND r.at < hours.hour * 1000 + 3600000";
 const WITH_GROUP: &str = " CROSS JOIN ledger_groups AS g ON g.id = r.who";
 
-/// A page of the log, newest first. The rows are found first; then only the rows of the page are put together.
-pub(super) fn page<'q>(filter: &'q Filter, after: Option<&'q Cursor>, limit: u32) -> Sql<'q> {
+/// A page of the log, newest first. The rows are found first; then only the rows of the page are put together. `listed`: the hours that
+/// hold matching rows, as a JSON array.
+pub(super) fn page<'q>(
+    filter: &'q Filter,
+    after: Option<&'q Cursor>,
+    limit: u32,
+    listed: Option<String>,
+) -> Sql<'q> {
     let mut sql = Sql::new(ENTRY);
     sql.push("(SELECT r.at AS found_at, r.request_id AS found_id FROM ");
     // Sessions and failures have an index. Otherwise the hourly sums tell which hours hold matching rows, however rare they are.
     let is_named = filter.has_columns();
-    let is_attributed = !filter.names.is_empty();
     let is_failed = filter.status.as_deref().is_some_and(|status| status != "ok");
-    if filter.session.is_some() {
+    if let Some(list) = listed {
+        sql.push("(SELECT value AS hour FROM json_each(")
+            .push_owned(list)
+            .push(")) AS hours CROSS JOIN ledger_rows AS r");
+        sql.push(if is_failed { " INDEXED BY ledger_by_failure" } else { "" });
+        sql.push(OF_HOUR);
+    } else if filter.session.is_some() {
         sql.push("ledger_rows AS r WHERE 1 = 1");
     } else if is_failed {
         sql.push("ledger_rows AS r INDEXED BY ledger_by_failure WHERE 1 = 1");
-    } else if is_named || is_attributed {
-        push_hours_with(&mut sql, filter, after, limit, false);
-        sql.push("CROSS JOIN ledger_rows AS r WHERE r.at >= hours.hour * 1000 AND r.at < hours.hour * 1000 + 3600000");
+    } else if is_named {
+        push_hours_with(&mut sql, filter, after, limit);
+        sql.push("CROSS JOIN ledger_rows AS r").push(OF_HOUR);
     } else {
         sql.push("ledger_rows AS r WHERE 1 = 1");
     }

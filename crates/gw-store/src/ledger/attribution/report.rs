@@ -164,19 +164,10 @@ fn push_with_names<'q>(
         sql.push(") AS tags WHERE name <> ''");
         return;
     }
-    // No list has to be taken apart: inside a text of JSON each quotation mark has a backslash before it.
     sql.push("SELECT ").push(COLUMNS).push(" FROM (");
     push_combinations(sql, filter, bounds, is_postgres);
-    for (number, begin) in ["[", ","].into_iter().enumerate() {
-        sql.push(match (number, is_postgres) {
-            (0, false) => ") AS a WHERE (instr(a.names, ",
-            (0, true) => ") AS a WHERE (strpos(a.names, ",
-            (_, false) => ") > 0 OR instr(a.names, ",
-            (_, true) => ") > 0 OR strpos(a.names, ",
-        });
-        sql.push_owned(format!("{begin}\"{}", super::text_of(dimension, "")));
-    }
-    sql.push(") > 0)");
+    sql.push(") AS a WHERE ");
+    super::push_has_element(sql, "a", &format!("\"{}", super::text_of(dimension, "")), is_postgres);
 }
 
 /// Writes `FROM … WHERE …` with a row for each name of this kind: the sums of whole days, and those of hours for the rest.

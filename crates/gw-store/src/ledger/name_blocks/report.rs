@@ -289,7 +289,7 @@ async fn add_part(
 }
 
 /// A query of blocks that begin in `after + 1 .. end`. The totals of hours and days are in order, and few.
-fn push_blocks<'q>(columns: &'static str, level: Level, after: i64, end: i64) -> Sql<'q> {
+pub(super) fn push_blocks<'q>(columns: &'static str, level: Level, after: i64, end: i64) -> Sql<'q> {
     let mut sql = Sql::new("SELECT b.");
     sql.push(columns).push(match level {
         Level::Week => {

@@ -8,7 +8,7 @@ use proptest::prelude::Rng as _;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
 use crate::Store;
-use crate::ledger::{Entry, Filter, Sums, Tokens, UsageByName};
+use crate::ledger::{Cursor, Entry, Filter, Sums, Tokens, UsageByName};
 use crate::sql::Sql;
 use crate::testing::on_both;
 
@@ -109,6 +109,72 @@ async fn compare(store: &Store, rows: &[Entry], random: &mut TestRng, reports: u
                 }
             }
         }
+    }
+    compare_pages(store, rows, random, reports * 4).await;
+}
+
+/// The pages of the log with random names, columns and states are those of the rows.
+async fn compare_pages(store: &Store, rows: &[Entry], random: &mut TestRng, filters: usize) {
+    for number in 0..filters {
+        let mut pick = |count: u64| random.next_u64() % count;
+        let names: &[(Dimension, String)] = &[
+            (Dimension::EndUser, format!("user-{}", pick(61))),
+            (Dimension::Tag, format!("t{}", pick(23))),
+            (Dimension::Repository, format!("acme/r{}", pick(3))),
+            (Dimension::Branch, "b\\\"1:x".to_owned()),
+            (Dimension::Tag, String::new()),
+        ];
+        let first = pick(4) as usize;
+        let moment = BEGIN - DAY + i64::try_from(pick(((DAYS + 2) * DAY) as u64)).unwrap();
+        let filter = Filter {
+            since: (pick(3) == 0).then_some(moment),
+            until: (pick(3) == 0).then_some(moment + i64::try_from(pick(3 * DAY as u64)).unwrap()),
+            key_id: (pick(4) == 0).then(|| "key-1".to_owned()),
+            model: (pick(4) == 0).then(|| "acme/m2".to_owned()),
+            surface: (pick(6) == 0).then(|| "chat".to_owned()),
+            names: names[first..=first + usize::from(pick(3) == 0)].to_vec(),
+            status: [None, Some("ok"), Some("failed"), Some("timeout"), Some("quota")][pick(5) as usize]
+                .map(str::to_owned),
+            ..Filter::default()
+        };
+        let has_status = |entry: &Entry| match filter.status.as_deref() {
+            None => true,
+            Some("failed") => entry.status != "ok",
+            Some(status) => entry.status == status,
+        };
+        let mut wanted: Vec<&Entry> = rows
+            .iter()
+            .filter(|entry| filter.since.is_none_or(|since| entry.at >= since))
+            .filter(|entry| filter.until.is_none_or(|until| entry.at < until))
+            .filter(|entry| filter.key_id.as_ref().is_none_or(|id| *id == entry.key_id))
+            .filter(|entry| filter.model.as_ref().is_none_or(|model| *model == entry.model))
+            .filter(|entry| has_status(entry))
+            .filter(|entry| {
+                filter.names.iter().all(|(dimension, name)| {
+                    entry.attribution.as_ref().is_some_and(|own| match name.is_empty() {
+                        true => !own.tags.is_empty(),
+                        false => own.has(*dimension, name),
+                    })
+                })
+            })
+            .collect();
+        wanted.sort_by(|one, other| (other.at, &other.request_id).cmp(&(one.at, &one.request_id)));
+        let limit = [1, 7, 1_000][number % 3];
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = store.requests(&filter, after.as_ref(), limit).await.unwrap();
+            let Some(last) = page.last() else { break };
+            after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
+            let is_last = page.len() < limit as usize;
+            found.extend(page);
+            if is_last {
+                break;
+            }
+        }
+        let ids = |entries: &mut dyn Iterator<Item = &Entry>| -> Vec<String> {
+            entries.map(|entry| entry.request_id.clone()).collect()
+        };
+        assert_eq!(ids(&mut found.iter()), ids(&mut wanted.into_iter()), "{limit} {filter:?}");
     }
 }
 
