@@ -14,6 +14,7 @@ mod tools;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use self::recorded::LeaderReading;
 use self::texts::{ChunkParts, TextFrame};
 use crate::dialects::{AnswerEncoder, AnswerForm, ClientDialect, EncoderOpening};
 use crate::event::Event;
@@ -134,6 +135,8 @@ pub struct Normaliser {
     encoder: Option<Box<dyn AnswerEncoder>>,
     /// It writes a log of the events, and nothing for a client.
     is_recording: bool,
+    /// Finds out whether the client that pays for a recorded stream can read its answer.
+    reading: Option<Box<LeaderReading>>,
 }
 
 /// The frame that ends every stream.
@@ -172,6 +175,7 @@ impl Normaliser {
             sent_text: None,
             is_continuation: false,
             is_recording: false,
+            reading: None,
         }
     }
 

@@ -389,7 +389,7 @@ impl EventStream {
         let cost = answer.known_cost();
         let gateway = call.meta(&stream.candidate, cost.is_some());
         let closing = AnswerClosing { usage: answer.usage, cost, gateway };
-        self.close(&mut stream.normaliser, closing, &mut out);
+        self.close(&call, &mut stream.normaliser, closing, &mut out);
         call.finish_served(&stream.candidate, &billed);
         self.summary = call.summary.take();
         self.send_end(stream.take_held(), out)

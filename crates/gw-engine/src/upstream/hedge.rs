@@ -175,7 +175,7 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
         && call.progress.hedge.is_none()
         && matches!(standing, HealthStatus::Able)
         && call.progress.counted() + 2 <= routing.max_attempts as usize
-        && !images::may_be_fetched(call, second);
+        && ![candidate, second].into_iter().any(|candidate| images::may_be_fetched(call, candidate));
     // Rules of targets count for one target at a time.
     let has_rules = |rules: &RequestRules| {
         rules.may_be_of_targets()

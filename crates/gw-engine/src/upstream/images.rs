@@ -23,7 +23,8 @@ pub(crate) fn are_missing(call: &Call, known: usize) -> bool {
     matches!(failures, Some([only]) if only.kind == FailureKind::ImageAddress)
 }
 
-/// Whether a call of the candidate may have to wait for images. It is too late for a hedge, which must be faster than another call.
+/// Whether a call of the candidate may have to wait for images. Then it has no hedge, which would take the place of the fetch, and it is none,
+/// because a hedge must be faster than another call.
 pub(crate) fn may_be_fetched(call: &Call, candidate: &Candidate) -> bool {
     call.context.snapshot.state.images.is_on()
         && chat(call)

@@ -32,7 +32,8 @@ impl Normaliser {
     /// Bytes that are kept until the stream is closed: of members, and by the client's encoder.
     #[must_use]
     pub fn member_bytes(&self) -> usize {
-        self.members.bytes() + self.encoder.as_ref().map_or(0, |encoder| encoder.held_bytes())
+        let reading = self.reading.as_ref().map_or(0, |reading| reading.held_bytes());
+        self.members.bytes() + self.encoder.as_ref().map_or(0, |encoder| encoder.held_bytes()) + reading
     }
 
     /// The bytes that the end of the stream takes while it is written, beside those that are kept: an estimate from above.

@@ -4,14 +4,50 @@
 use std::borrow::Cow;
 
 use super::{ChoiceState, Normaliser, Opening, Shape};
+use crate::dialects::{AnswerEncoder, ClientDialect};
 use crate::event::{Event, log};
 use crate::render::{made_tool_id, text_finish};
+
+/// The stream of the client that pays for a recorded answer, as far as it tells whether the client can read it.
+#[derive(Debug)]
+pub(super) struct LeaderReading {
+    encoder: Box<dyn AnswerEncoder>,
+    out: Vec<u8>,
+}
+
+impl LeaderReading {
+    /// Only the Messages API has answers that it cannot carry: calls of tools that are no JSON.
+    fn of(opening: &Opening) -> Option<Self> {
+        let form = opening.form.as_ref().filter(|form| form.dialect() == ClientDialect::Messages);
+        Some(Self { encoder: form.and_then(|_| opening.encoder())?, out: Vec::new() })
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.encoder.held_bytes() + self.out.capacity()
+    }
+
+    /// Readers get the content of an event, and no frames of the upstream.
+    fn accept(&mut self, event: &Event<'_>) {
+        if !matches!(event, Event::Frame { .. }) {
+            self.out.clear();
+            self.encoder.accept(event, &mut self.out);
+        }
+    }
+}
 
 impl Normaliser {
     /// A normaliser that writes a log of the events, and nothing for a client.
     #[must_use]
     pub fn recording(opening: Opening) -> Self {
-        Self { is_recording: true, ..Self::new(Opening { form: None, ..opening }) }
+        let reading = LeaderReading::of(&opening).map(Box::new);
+        Self { is_recording: true, reading, ..Self::new(Opening { form: None, ..opening }) }
+    }
+
+    /// Whether the client that pays for the recorded answer gets an error, because its dialect cannot carry the answer.
+    #[must_use]
+    pub fn is_unreadable_for_leader(&self) -> bool {
+        let finish = self.choices.first().and_then(|choice| choice.finish);
+        self.reading.as_ref().is_some_and(|reading| reading.encoder.fault(finish).is_some())
     }
 
     /// Whether it writes a log of the events.
@@ -22,6 +58,9 @@ impl Normaliser {
 
     /// Consumes an event. Only content is written at once, because output counts as a sign of life of the upstream.
     pub(super) fn accept_recorded(&mut self, event: Event<'_>, out: &mut Vec<u8>) {
+        if let Some(reading) = &mut self.reading {
+            reading.accept(&event);
+        }
         let is_chat = self.opening.shape == Shape::Chat;
         let choice = match &event {
             Event::Text { choice, text, logprobs } if !text.is_empty() || logprobs.is_some() => *choice,

@@ -4,7 +4,7 @@ use gw_wire::stream::Normaliser;
 
 use crate::call::answer_closing::AnswerClosing;
 use crate::call::{Call, CallSummary};
-use crate::error::Error;
+use crate::error::{Error, Kind};
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::{StreamState, deadline_of};
 use crate::shutdown::CutoffWatch;
@@ -36,8 +36,18 @@ impl EventStream {
     }
 
     /// Writes the end of a complete answer. A shared stream leaves it to its readers.
-    pub(super) fn close(&mut self, normaliser: &mut Normaliser, closing: AnswerClosing, out: &mut Vec<u8>) {
+    pub(super) fn close(
+        &mut self,
+        call: &Call,
+        normaliser: &mut Normaliser,
+        closing: AnswerClosing,
+        out: &mut Vec<u8>,
+    ) {
         if self.is_recorded {
+            if normaliser.is_unreadable_for_leader() {
+                // The client that pays gets an error. Readers of other dialects get the answer.
+                call.context.client.log.ended(Kind::UpstreamStreamError.code());
+            }
             normaliser.finish_recording(out);
             self.closing = Some(Box::new(closing));
         } else {

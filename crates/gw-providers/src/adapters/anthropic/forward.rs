@@ -48,7 +48,9 @@ pub(in crate::adapters) fn needs_anthropic(request: &ChatRequest, client: &Clien
     if matches!(client.need, NativeNeed::Required(_)) {
         return true;
     }
-    if memmem::find(&client.native.bytes, b"\"url\"").is_none() {
+    // The name of the member may be written with escapes of its letters.
+    let is_written = |text: &[u8]| memmem::find(&client.native.bytes, text).is_some();
+    if !is_written(b"\"url\"") && !is_written(b"\\u00") {
         return false;
     }
     let conversation = Conversation::of_chat(request, 1);

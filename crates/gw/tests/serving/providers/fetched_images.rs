@@ -291,3 +291,31 @@ async fn a_shutdown_waits_for_a_fetch_and_the_answer_after_it() {
     assert_eq!(answer.json()["choices"][0]["message"]["content"], WORDS);
     assert_eq!(world.gateway.ended().await.code(), Some(0));
 }
+
+#[tokio::test]
+async fn a_hedge_does_not_take_the_place_of_a_fetch() {
+    // A large body is encoded by another thread, which takes longer than this.
+    let hedge = "[routing.hedge]\nafter = 1\nmax_extra_cost_percent = 100\n";
+    let world = ImageWorld::start(ON, hedge).await;
+    let large = format!("data:image/png;base64,{}", "AAAA".repeat(1 << 20));
+    let mut body = question(OLLAMA, &[&world.url("/cat"), &large]);
+    body["stream"] = json!(true);
+    body["routing"] = json!({ "fallback": [BY_URL] });
+    let answer = world.send(&body).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(world.images.hits(), 1, "{}", answer.text());
+}
+
+#[tokio::test]
+async fn a_name_of_a_member_may_be_escaped() {
+    let world = ImageWorld::start(ON, "").await;
+    let body = json!({ "model": VERTEX, "max_tokens": 50, "messages": [{ "role": "user", "content": [
+        { "type": "text", "text": "What?" },
+        { "type": "image", "source": { "type": "url", "url": world.url("/cat") } }] }] });
+    let escaped = body.to_string().replace("\"url\":", "\"\\u0075r\\u006C\":");
+    let client = world.gateway.client().with_key(KEY);
+    client.post_bytes("/v1/messages", escaped.as_bytes()).await.ok();
+    let sent = world.vertex.last().json().to_string();
+    assert!(sent.contains(&base64(PNG)), "{sent}");
+    assert_eq!(world.images.hits(), 1);
+}

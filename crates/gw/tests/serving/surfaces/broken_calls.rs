@@ -154,3 +154,20 @@ async fn an_answer_with_such_a_call_is_not_kept_in_the_cache() {
         assert_eq!(row.cost, 4_500_000_000, "{row:?}");
     }
 }
+
+/// The row says what the client got, also if the call could be shared.
+#[tokio::test]
+async fn the_row_of_a_stream_that_could_be_shared_has_the_error() {
+    let world = world().await;
+    let body = with(request(true), json!({"cache": {"enabled": true}}));
+    for (finish, status) in [("tool_calls", "upstream_stream_error"), ("length", "ok")] {
+        world.upstream.enqueue(stream(&[BROKEN[0]], finish));
+        let frames = world.client.stream("/v1/messages", &body).await.rest().await;
+        let last = frames.iter().filter_map(|frame| event(frame)).next_back().expect("an event").0;
+        assert_eq!(last == "error", status != "ok", "{frames:?}");
+        let asked = if status == "ok" { 2 } else { 1 };
+        let found = rows(&world.gateway, asked).await;
+        let count = found.iter().filter(|row| row.status == status).count();
+        assert_eq!((count, found.iter().all(|row| row.cost == 4_500_000_000)), (1, true), "{found:?}");
+    }
+}
