@@ -1,4 +1,5 @@
 //! The functions of the management API: each answers one URL under `/admin/v1`, or all URLs of the same kind.
+#![expect(clippy::needless_pass_by_value, reason = "the functions of the route table have one type")]
 
 use std::sync::Arc;
 

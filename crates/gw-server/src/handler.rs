@@ -32,7 +32,7 @@ use crate::form;
 use crate::gemini_url;
 use crate::generate::{generate, rare_header};
 use crate::live_tail;
-use crate::management_call::{AnyBody, ManagementCall};
+use crate::management_call::ManagementCall;
 use crate::ops;
 use crate::origin::{GatewayResponse, Origin};
 use crate::outgoing::Outgoing;
@@ -248,10 +248,7 @@ where
         (_, Some(matched)) => Some(passthrough_caller(&state, parts, &matched.route, record)?),
         (_, None) => Some(authenticate(&state, parts, route, record).await?),
     };
-    if found.names_unknown_method(parts) {
-        return Err(unknown_url(parts));
-    }
-    if let Some(refusal) = method_refusal(parts, found, record) {
+    if let Some(refusal) = method_refusal(parts, found, record)? {
         return Ok(refusal);
     }
     match (route.endpoint(), caller) {
@@ -277,13 +274,11 @@ where
             live_tail::open(&state, parts)
         }
         (Endpoint::Records(endpoints), Some(caller)) => {
-            let mut body = body.map_err(Into::into);
-            let call = management_call(&state, parts, found, &caller, record, &mut body);
+            let call = management_call(parts, found, body, &caller, record);
             Box::pin(admin::answer(call, endpoints)).await
         }
         (Endpoint::Manage(function), Some(caller)) => {
-            let mut body = body.map_err(Into::into);
-            function(management_call(&state, parts, found, &caller, record, &mut body)).await
+            function(management_call(parts, found, body, &caller, record)).await
         }
         (Endpoint::StoredResponse(action), Some(caller)) => {
             record.in_flight = Some(state.admit_in_flight()?);
@@ -322,16 +317,20 @@ where
 }
 
 /// The request of an operator for a function of the management API.
-fn management_call<'r>(
-    state: &'r ServerState,
+fn management_call<'r, B>(
     parts: &'r Parts,
     found: &'r RouteMatch<'_>,
+    body: &'r mut B,
     caller: &'r Caller,
-    record: &RequestRecord,
-    body: AnyBody<'r>,
-) -> ManagementCall<'r> {
+    record: &'r RequestRecord,
+) -> ManagementCall<'r>
+where
+    B: Body<Data = Bytes> + Send + Unpin,
+    B::Error: Into<BoxError>,
+{
     let requester = Requester::of_caller(caller, record.client.ip().to_canonical().to_string());
-    ManagementCall { state, parts, caller, requester, id: found.id.as_deref(), body }
+    let body = Box::new(body.map_err(Into::into));
+    ManagementCall { state: &record.state, parts, caller, requester, id: found.id.as_deref(), body }
 }
 
 /// Checks the parts of a head that matter before anything else.
@@ -343,13 +342,20 @@ fn check_head(parts: &Parts) -> Result<()> {
     }
 }
 
-/// The 405, if the route does not have the method.
-fn method_refusal(parts: &Parts, found: &RouteMatch<'_>, record: &RequestRecord) -> Option<GatewayReply> {
+/// The 405, if the route does not have the method, and the 404 if the URL names a method that no model has.
+fn method_refusal(
+    parts: &Parts,
+    found: &RouteMatch<'_>,
+    record: &RequestRecord,
+) -> Result<Option<GatewayReply>> {
+    if found.names_unknown_method(parts) {
+        return Err(unknown_url(parts));
+    }
     let of_configuration = || found.passthrough.as_deref().and_then(passthrough::method_error);
-    of_configuration().or_else(|| {
+    Ok(of_configuration().or_else(|| {
         let allow = found.route.method_error(&parts.method)?;
         Some(HttpReply::method_not_allowed(allow, record.dialect, &record.request_id))
-    })
+    }))
 }
 
 /// Generates when the worker lets the request start.

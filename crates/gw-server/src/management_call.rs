@@ -21,7 +21,7 @@ use crate::upload::{self, BodySender, BoxError, UploadLimits};
 const MAX_BODY_BYTES: usize = 64 << 10;
 
 /// A body of any connection.
-pub(crate) type AnyBody<'r> = &'r mut (dyn Body<Data = Bytes, Error = BoxError> + Send + Unpin);
+type AnyBody<'r> = Box<dyn Body<Data = Bytes, Error = BoxError> + Send + Unpin + 'r>;
 
 /// The function of a URL for operators.
 pub(crate) type ManagementFunction = for<'r> fn(ManagementCall<'r>) -> ManagementFuture<'r>;

@@ -136,6 +136,7 @@ async fn c30_an_answer_that_is_read_too_slowly_ends_at_its_time() {
     let mut buffer = vec![0; 256 << 10];
     // The client reads often enough that the write never stalls.
     loop {
+        // Sleeps: the client is slow.
         tokio::time::sleep(Duration::from_millis(20)).await;
         match timeout(Duration::from_secs(10), server.client.read(&mut buffer)).await.expect("it ends") {
             Ok(0) | Err(_) => break,
