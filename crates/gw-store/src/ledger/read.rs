@@ -1,5 +1,7 @@
 //! Queries of the ledger: reports and the request log.
 
+use std::collections::BTreeMap;
+
 use super::attribution::{push_detail, push_named_days};
 use super::named_pages::counted;
 use super::source::{push_hours, push_source};
@@ -15,6 +17,12 @@ impl Store {
     pub async fn usage(&self, by: GroupBy, filter: &Filter) -> Result<Vec<(String, Sums)>> {
         if by.is_of_sessions() {
             return self.usage_of_sessions(by, filter).await;
+        }
+        if let (GroupBy::Hour, [(dimension, name)]) = (by, &*filter.names)
+            && filter.session.is_none()
+            && !filter.has_columns()
+        {
+            return Ok(by_cost(self.hours_of_name((*dimension, name), filter).await?));
         }
         let mut sql = Sql::new("SELECT ");
         sql.push(by.column()).push(" AS name, ").push(SUMS);
@@ -136,6 +144,13 @@ impl Store {
         }
         Ok(deleted)
     }
+}
+
+/// The groups of hours, the most expensive one first.
+fn by_cost(hours: BTreeMap<i64, Sums>) -> Vec<(String, Sums)> {
+    let mut groups: Vec<_> = hours.into_iter().map(|(hour, sums)| (hour.to_string(), sums)).collect();
+    groups.sort_by(|(one, costs), (other, more)| more.cost.cmp(&costs.cost).then_with(|| one.cmp(other)));
+    groups
 }
 
 /// A page of the log in PostgreSQL. `listed`: the hours that hold matching rows, as a JSON array.

@@ -9,7 +9,10 @@ use super::named::ids;
 use super::report::push_blocks;
 use super::{Level, Progress, finished, place_of};
 use crate::db::{Result, Store, WriteTransaction};
-use crate::ledger::Sums;
+use crate::ledger::read::{SUMS, read_sums};
+use crate::ledger::source::hours;
+use crate::ledger::{Filter, Sums};
+use crate::sql::Sql;
 
 /// The hours with blocks in which a name occurs, with its sums there.
 #[derive(Debug)]
@@ -32,6 +35,48 @@ impl Store {
         let found = packed_hours(&mut snapshot, dimension, name, (first, end)).await;
         let found = found.map_err(|error| self.error(&error))?;
         snapshot.rollback().await.map_err(|error| self.error(&error))?;
+        Ok(found)
+    }
+}
+
+impl Store {
+    /// The sums of the requests with one name by hour (unix seconds): the hours with blocks from these, and only the others row by row.
+    pub(in crate::ledger) async fn hours_of_name(
+        &self,
+        (dimension, name): (Dimension, &str),
+        filter: &Filter,
+    ) -> Result<BTreeMap<i64, Sums>> {
+        let mut snapshot = self.begin_snapshot().await?;
+        let found = self.sums_by_hour(&mut snapshot, (dimension, name), filter).await;
+        let found = found.map_err(|error| self.error(&error))?;
+        snapshot.rollback().await.map_err(|error| self.error(&error))?;
+        Ok(found)
+    }
+
+    async fn sums_by_hour(
+        &self,
+        snapshot: &mut WriteTransaction<'_>,
+        (dimension, name): (Dimension, &str),
+        filter: &Filter,
+    ) -> sqlx::Result<BTreeMap<i64, Sums>> {
+        let (since, end) = hours(filter);
+        let (since, end) = (since.unwrap_or(0), end.unwrap_or(i64::MAX));
+        let PackedHours { bounds: (first, last), sums: mut found } =
+            packed_hours(snapshot, dimension, name, (since, end)).await?;
+        let others = [
+            (" FROM usage_name_late AS a WHERE hour >= ", (first, last)),
+            (" FROM usage_attributions AS a WHERE hour >= ", (since, first)),
+            (" FROM usage_attributions AS a WHERE hour >= ", (last.max(since), end)),
+        ];
+        for (table, (begin, end)) in others.into_iter().filter(|(_, (begin, end))| begin < end) {
+            let mut sql = Sql::new("SELECT hour, ");
+            sql.push(SUMS).push(table).push_int(begin).push(" AND hour < ").push_int(end);
+            filter.push_names(&mut sql, "a", self.is_postgres());
+            sql.push(" GROUP BY hour");
+            for row in snapshot.all(sql).await? {
+                found.entry(row.get("hour")?).or_default().join(&read_sums(&row)?);
+            }
+        }
         Ok(found)
     }
 }

@@ -8,7 +8,7 @@ use proptest::prelude::Rng as _;
 use proptest::test_runner::{RngAlgorithm, TestRng};
 
 use crate::Store;
-use crate::ledger::{Cursor, Entry, Filter, Sums, Tokens, UsageByName};
+use crate::ledger::{Cursor, Entry, Filter, GroupBy, Sums, Tokens, UsageByName};
 use crate::sql::Sql;
 use crate::testing::on_both;
 
@@ -110,7 +110,32 @@ async fn compare(store: &Store, rows: &[Entry], random: &mut TestRng, reports: u
             }
         }
     }
+    compare_hours(store, rows, random).await;
     compare_pages(store, rows, random, reports * 4).await;
+}
+
+/// The report of a random name by hour is that of the rows.
+async fn compare_hours(store: &Store, rows: &[Entry], random: &mut TestRng) {
+    let floor = |at: i64| at.div_euclid(HOUR) * HOUR;
+    for name in ["user-3", "user-17", "none"] {
+        let since = BEGIN + i64::try_from(random.next_u64() % (DAYS * DAY) as u64).unwrap();
+        let until = since + 1 + i64::try_from(random.next_u64() % (DAYS * DAY) as u64).unwrap();
+        for (since, until) in [(None, None), (Some(since), Some(until)), (None, Some(since))] {
+            let names = vec![(Dimension::EndUser, name.to_owned())];
+            let filter = Filter { since, until, names, ..Filter::default() };
+            let mut wanted: BTreeMap<String, Sums> = BTreeMap::new();
+            for row in rows {
+                let is_named = row.attribution.as_ref().is_some_and(|own| own.has(Dimension::EndUser, name));
+                let is_late_enough = since.is_none_or(|since| row.at >= floor(since));
+                if is_named && is_late_enough && until.is_none_or(|until| row.at < floor(until - 1) + HOUR) {
+                    wanted.entry((floor(row.at) / 1_000).to_string()).or_default().add(row);
+                }
+            }
+            let found = store.usage(GroupBy::Hour, &filter).await.unwrap();
+            assert!(found.is_sorted_by(|(_, one), (_, other)| one.cost >= other.cost), "{filter:?}");
+            assert_eq!(BTreeMap::from_iter(found), wanted, "{filter:?}");
+        }
+    }
 }
 
 /// The pages of the log with random names, columns and states are those of the rows.
