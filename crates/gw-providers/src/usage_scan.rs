@@ -7,7 +7,7 @@ mod texts;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use gw_wire::usage::{MAX_BELIEVABLE, Usage};
+use gw_wire::usage::{MAX_BELIEVABLE, Unit, Units, Usage};
 use http::HeaderMap;
 use http::header::CONTENT_TYPE;
 use serde_json::Value;
@@ -21,7 +21,7 @@ use crate::adapters::{bedrock, gemini, openai};
 /// The API in whose shape an upstream reports usage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UsageShape {
-    /// Chat completions, text completions, embeddings and the Responses API.
+    /// Chat completions, text completions, embeddings, the Responses API, images and sound; the pages that Mistral reads.
     OpenAi,
     /// The Messages API.
     Anthropic,
@@ -47,7 +47,12 @@ impl UsageShape {
     fn wanted(self) -> &'static Wanted {
         match self {
             Self::OpenAi => &Wanted {
-                members: &[("usage", Slot::Usage), ("service_tier", Slot::Tier), ("type", Slot::Kind)],
+                members: &[
+                    ("usage", Slot::Usage),
+                    ("usage_info", Slot::Pages),
+                    ("service_tier", Slot::Tier),
+                    ("type", Slot::Kind),
+                ],
                 inner: &[
                     ("response", "usage", Slot::Usage),
                     ("response", "service_tier", Slot::Tier),
@@ -116,6 +121,8 @@ struct Found {
     /// Whether the counts of the answer's end have come.
     is_whole: bool,
     has_other_tier: bool,
+    /// The pages of a document that were read.
+    pages: Units,
     /// The counts in the headers of the answer.
     in_headers: Option<Usage>,
 }
@@ -135,6 +142,7 @@ impl UsageScanner {
                 messages: AnthropicUsage::default(),
                 is_whole: false,
                 has_other_tier: false,
+                pages: Units::default(),
                 in_headers: counts_in_headers(headers).filter(|_| shape == UsageShape::Bedrock),
             },
         }
@@ -161,10 +169,12 @@ impl UsageScanner {
     /// The usage that was reported so far; None: nothing was.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
-        let Found { usage, messages, is_whole, has_other_tier, in_headers, .. } = &self.found;
+        let Found { usage, messages, is_whole, has_other_tier, pages, in_headers, .. } = &self.found;
         let of_messages = || if *is_whole { messages.usage() } else { messages.so_far() };
-        let usage = usage.or_else(of_messages).or(*in_headers)?;
-        Some(Usage { has_unpriced: usage.has_unpriced || *has_other_tier, ..usage })
+        let of_pages = || (!pages.is_none()).then(Usage::default);
+        let usage = usage.or_else(of_messages).or(*in_headers).or_else(of_pages)?;
+        let units = usage.units.plus(*pages);
+        Some(Usage { has_unpriced: usage.has_unpriced || *has_other_tier, units, ..usage })
     }
 
     /// The bytes of the texts of the answer so far.
@@ -180,6 +190,7 @@ impl Found {
         let Ok(text) = std::str::from_utf8(text) else { return };
         match (slot, self.shape) {
             (Slot::Tier, _) => self.has_other_tier = openai::is_other_tier(text),
+            (Slot::Pages, _) => self.pages = pages(text),
             (Slot::Metrics, _) => self.usage = metrics(text).or(self.usage),
             (Slot::Prompt, _) => {
                 self.usage = text.parse().ok().map(prompt_only).or(self.usage);
@@ -210,6 +221,13 @@ impl Found {
 
 fn prompt_only(prompt: u64) -> Usage {
     Usage { prompt: prompt.min(MAX_BELIEVABLE), ..Usage::default() }
+}
+
+/// The pages in the usage of Mistral's OCR (docs.mistral.ai/api/endpoint/ocr, November 2026).
+fn pages(text: &str) -> Units {
+    let value: Value = serde_json::from_str(text).unwrap_or_default();
+    let count = value.get("pages_processed").and_then(Value::as_u64);
+    Units::new(Unit::Page, count.unwrap_or(0))
 }
 
 /// The counts that Bedrock adds to the last chunk of a stream.

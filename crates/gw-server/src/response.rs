@@ -9,8 +9,8 @@ use gw_engine::passthrough::RelayedBody;
 use gw_wire::dialects::{ClientDialect, gemini, messages, responses};
 use gw_wire::operation::PlainOperation;
 use http::header::{
-    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER, UPGRADE,
-    WWW_AUTHENTICATE,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, RETRY_AFTER,
+    SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
 };
 use http::{HeaderMap, HeaderValue, StatusCode, Version};
 
@@ -202,6 +202,7 @@ impl<S> HttpReply<S> {
         if version <= Version::HTTP_11 {
             reply.headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
             reply.headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+            reply.headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         }
         reply
     }

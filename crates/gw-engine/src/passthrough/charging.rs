@@ -17,6 +17,9 @@ use crate::upstream::dispatch::PROGRESS_NOTES;
 /// Tokens of an answer that neither the request nor the model bounds.
 const UNBOUNDED_ANSWER_TOKENS: u64 = 4_096;
 
+/// The most pages of a document (docs.mistral.ai, "OCR processor": 1,000 pages, November 2026).
+const MOST_PAGES: u64 = 1_000;
+
 /// How the call of a request is charged.
 #[derive(Debug)]
 pub(super) struct Charging {
@@ -109,13 +112,14 @@ impl Charging {
     pub(super) fn worst_case(&self) -> (u64, Money) {
         let prompt = self.size.prompt_tokens;
         let usage = Usage { prompt: self.most_prompt, completion: self.most_answer, ..Usage::default() };
-        let by_second = Usage { units: Units::new(Unit::Second, self.most_seconds), ..Usage::default() };
-        let has_seconds = |model: &Model| {
-            model.prices.as_ref().is_some_and(|prices| prices.units.of(Unit::Second).is_some())
-        };
+        let units = [(Unit::Second, self.most_seconds), (Unit::Page, MOST_PAGES)];
         let cost = |model: &Arc<Model>| {
-            let of_tokens = model.charge(&usage).known;
-            if has_seconds(model) { of_tokens.max(model.charge(&by_second).known) } else { of_tokens }
+            let has_price =
+                |unit| model.prices.as_ref().is_some_and(|prices| prices.units.of(unit).is_some());
+            let of_units = units.into_iter().filter(|(unit, _)| has_price(*unit)).map(|(unit, most)| {
+                model.charge(&Usage { units: Units::new(unit, most), ..Usage::default() }).known
+            });
+            of_units.fold(model.charge(&usage).known, Money::max)
         };
         let most = self.by_tokens.iter().chain(&self.flat).map(cost).max();
         (prompt.saturating_add(self.usual_answer), most.unwrap_or_default())

@@ -305,7 +305,13 @@ pub(crate) fn read_usage(text: &str) -> Option<Usage> {
     // The usage of sound has a duration, or details with names of their own.
     let is_of_sound = ["\"seconds\"", "\"input_token_details\""].iter().any(|name| text.contains(name));
     let of_sound = || audio_usage::usage(&serde_json::from_str(text).ok()?);
-    is_of_sound.then(of_sound).flatten().or_else(|| usage::read(lenient::RawText(text)))
+    // That of images tells the images of the prompt, and never thoughts. Its output is images, unless it says otherwise.
+    let is_of_images = text.contains("\"input_tokens_details\"")
+        && text.contains("\"image_tokens\"")
+        && !text.contains("\"reasoning_tokens\"");
+    let of_images = || images::usage(&serde_json::from_str(text).ok()?);
+    let special = is_of_sound.then(of_sound).or_else(|| is_of_images.then(of_images)).flatten();
+    special.or_else(|| usage::read(lenient::RawText(text)))
 }
 
 /// Whether a `service_tier` has a price of its own.

@@ -31,6 +31,8 @@ pub(super) enum Slot {
     Usage,
     /// The usage at the beginning of a stream.
     Start,
+    /// The pages of a document that were read.
+    Pages,
     /// The service tier.
     Tier,
     /// Counts that Bedrock adds to the last chunk.

@@ -22,6 +22,11 @@ struct EmbedContent<'a> {
     dimensions: Option<i64>,
 }
 
+/// The name of a model without Google's prefix.
+fn plain_name(name: &str) -> &str {
+    name.strip_prefix("models/").unwrap_or(name)
+}
+
 /// Translates the body of `embedContent`, or of `batchEmbedContents` (`is_batch`). `model` is the name in the URL.
 ///
 /// # Errors
@@ -46,8 +51,12 @@ pub fn translate_embed(
         let requests = find("requests").ok_or_else(|| missing(&path))?;
         for (at, request) in list(&path, requests, "an array of requests")?.enumerate() {
             let path = path.item(at);
-            let [content, dimensions] =
-                members_and(&path, request, ["content", "outputDimensionality"], |_, _| {})?;
+            let [named, content, dimensions] =
+                members_and(&path, request, ["model", "content", "outputDimensionality"], |_, _| {})?;
+            // One model embeds all of them.
+            if named.and_then(View::string).is_some_and(|named| plain_name(&named) != plain_name(model)) {
+                return Err(invalid_value(&path.member("model"), "expected the model of the URL."));
+            }
             contents.push(content_of(&path, content, dimensions)?);
         }
         if contents.is_empty() {

@@ -307,12 +307,12 @@ async fn a_hedge_does_not_take_the_place_of_a_fetch() {
 }
 
 #[tokio::test]
-async fn a_name_of_a_member_may_be_escaped() {
+async fn names_and_types_may_be_escaped() {
     let world = ImageWorld::start(ON, "").await;
     let body = json!({ "model": VERTEX, "max_tokens": 50, "messages": [{ "role": "user", "content": [
         { "type": "text", "text": "What?" },
         { "type": "image", "source": { "type": "url", "url": world.url("/cat") } }] }] });
-    let escaped = body.to_string().replace("\"url\":", "\"\\u0075r\\u006C\":");
+    let escaped = body.to_string().replace("\"url\"", "\"\\u0075r\\u006C\"");
     let client = world.gateway.client().with_key(KEY);
     client.post_bytes("/v1/messages", escaped.as_bytes()).await.ok();
     let sent = world.vertex.last().json().to_string();

@@ -244,7 +244,7 @@ async fn a_get_that_is_no_whole_handshake_is_refused_with_426_before_the_key_is_
     ] {
         let answer = client.get("/v1/responses").await;
         assert_four(label, &answer, 426, "upgrade_required");
-        let told = ["upgrade", "x-should-retry"].map(|name| answer.header(name));
-        assert_eq!(told, [Some("websocket"), Some("false")], "{label}");
+        let told = ["upgrade", "sec-websocket-version", "x-should-retry"].map(|name| answer.header(name));
+        assert_eq!(told, [Some("websocket"), Some("13"), Some("false")], "{label}");
     }
 }

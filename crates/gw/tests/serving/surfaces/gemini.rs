@@ -451,12 +451,17 @@ async fn tokens_are_counted_and_texts_embedded() {
     let admin = world.gateway.client().with_key(ADMIN);
     let row = logged(&admin, one.header("x-request-id").expect("an id")).await;
     assert_eq!(row["surface"], "gemini", "{row}");
-    let requests = json!([{"model": "models/acme/embed", "content": content, "outputDimensionality": 8},
-        {"model": "models/acme/embed", "content": content, "outputDimensionality": 8}]);
+    let requests = json!([{"model": "models/demo/embed", "content": content, "outputDimensionality": 8},
+        {"model": "demo/embed", "content": content, "outputDimensionality": 8}]);
     let demo = path("demo/embed", "batchEmbedContents");
     let two = client.post_json(&demo, &json!({"requests": requests})).await;
     assert_eq!(two.status, 200, "{}", two.text());
     let two = two.json();
+    let other = json!({"requests": [{"model": "models/acme/embed", "content": content}]});
+    let refused = client.post_json(&demo, &other).await;
+    assert_eq!((refused.status, &refused.json()["error"]["status"]), (400, &json!("INVALID_ARGUMENT")));
+    let expected = "Invalid 'requests[0].model': expected the model of the URL.";
+    assert_eq!(refused.json()["error"]["message"], expected);
     assert_eq!(two["embeddings"].as_array().map(Vec::len), Some(2), "{two}");
     assert_eq!(two["embeddings"][1]["values"].as_array().map(Vec::len), Some(8), "{two}");
 }

@@ -218,6 +218,44 @@ async fn azure_gets_its_own_address_and_key() {
 }
 
 #[tokio::test]
+async fn azure_over_tls_is_relayed_from_the_handshake_to_the_row() {
+    let certificate = Certificate::of(&["127.0.0.1"]);
+    let upstream = RealtimeUpstream::start_tls(certificate.clone()).await;
+    let prices = "pricing = { official_input_per_m = 4.0, official_output_per_m = 16.0, cached_input_per_m = 0.4, \
+                  official_audio_input_per_m = 32.0, official_audio_output_per_m = 64.0, currency = \"USD\" }";
+    let config = config_of(&upstream, "https", "api = \"azure\"", "")
+        .replace("[routing]", &format!("{prices}\n[routing]"))
+        + &format!("[[keys]]\nname = \"admin\"\nkey = \"{ADMIN}\"\nrole = \"admin\"\n");
+    let launch = Launch::new(binary()).file("gateway.toml", config).file("roots.pem", &certificate.pem);
+    let roots = launch.dir().join("roots.pem").to_string_lossy().into_owned();
+    let gateway = launch.env("SSL_CERT_FILE", &roots).start().await;
+    let opening = open_at(gateway.addr, "/v1/realtime?model=up/voice", &[("api-key", KEY)]);
+    let (opened, mut session) = tokio::join!(opening, upstream.session());
+    let mut client = opened.expect("a session");
+    let head = &session.request;
+    let path = head.uri().path_and_query().map(|it| it.as_str());
+    assert_eq!(path, Some("/openai/v1/realtime?model=voice"));
+    assert_eq!(head.headers()["api-key"], UPSTREAM_KEY);
+    client.send(&json!({"type": "response.create"})).await;
+    assert_eq!(session.event().await, json!({"type": "response.create"}));
+    session.send(&created("r")).await;
+    // A large message is in several records of TLS.
+    session.send_text(&delta(MIB)).await;
+    session.send(&done("r", "completed", &full_usage())).await;
+    assert_eq!(client.event().await["type"], "response.created");
+    assert!(matches!(client.message().await, Some(Message::Text(text)) if text.as_str() == delta(MIB)));
+    assert_eq!(client.event().await, done("r", "completed", &full_usage()));
+    let row = eventually_row(&gateway.client().with_key(ADMIN)).await;
+    assert_eq!(
+        (&row["model"], &row["provider"], &row["status"], &row["cost_usd"]),
+        (&json!("up/voice"), &json!("up"), &json!("ok"), &json!(0.006_853_6)),
+        "{row}"
+    );
+    session.close(1000, "bye").await;
+    assert_eq!(client.closed().await, Some(1000));
+}
+
+#[tokio::test]
 async fn a_reload_leaves_sessions_alone_and_the_next_process_lets_them_end() {
     let upstream = RealtimeUpstream::start().await;
     let mut world = world_with(&upstream, Setup::default()).await;

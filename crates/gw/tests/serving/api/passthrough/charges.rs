@@ -216,6 +216,47 @@ async fn recordings_are_charged_by_their_seconds_or_by_the_tokens_of_their_sound
 }
 
 #[tokio::test]
+async fn pages_and_images_are_charged_by_their_own_prices() {
+    let routes = "[[passthrough]]\npath = \"/read\"\nprovider = \"acme\"\nusage = \"openai\"\n\
+        pricing = { official_per_page = 0.001 }\n\
+        [[passthrough]]\npath = \"/draw\"\nprovider = \"acme\"\nusage = \"openai\"\n\
+        pricing = { official_input_per_m = 5.0, official_image_input_per_m = 10.0, official_output_per_m = 10.0, \
+        official_image_output_per_m = 40.0 }\n\
+        [[keys]]\nname = \"poor\"\nkey = \"sk-test-poor\"\nbudget_usd = 0.5\n";
+    let world = world_with(routes).await;
+    let read = json!({"pages": [{"index": 0, "markdown": "x"}], "usage_info": {"pages_processed": 3, "doc_size_bytes": 9}});
+    let drawn = |more: Value| {
+        let usage = json!({"input_tokens": 50, "output_tokens": 272, "total_tokens": 322,
+            "input_tokens_details": {"text_tokens": 10, "image_tokens": 40}});
+        json!({"created": 1, "data": [{"b64_json": "QQ=="}], "usage": with(usage, more)})
+    };
+    let detailed = json!({"output_tokens_details": {"text_tokens": 72, "image_tokens": 200}});
+    for (path, answer, cost, units) in [
+        ("/read/ocr", read, 0.003, json!({"page": 3})),
+        // 10 × 5 + 40 × 10 + 272 × 40 per million: output without details is images.
+        ("/draw/images/generations", drawn(json!({})), 0.011_33, Value::Null),
+        // 10 × 5 + 40 × 10 + 72 × 10 + 200 × 40 per million.
+        ("/draw/images/generations", drawn(detailed), 0.009_17, Value::Null),
+    ] {
+        world.upstream.enqueue(Answer::json(200, &answer));
+        let answer = world.client.post_json(path, &json!({"model": "any"})).await.ok();
+        let row = row(&world, &answer).await;
+        assert_eq!((&row["cost_usd"], &row["unpriced"]), (&json!(cost), &Value::Null), "{path}: {row}");
+        assert_eq!(row["units"], units, "{path}: {row}");
+    }
+    // A document has at most 1,000 pages: one USD.
+    let hits = world.upstream.hits();
+    let refused = world
+        .gateway
+        .client()
+        .with_key("sk-test-poor")
+        .post_json("/read/ocr", &json!({"model": "any"}))
+        .await;
+    assert_error("1,000 pages", &refused, 429, "insufficient_quota", "insufficient_quota");
+    assert_eq!(world.upstream.hits(), hits);
+}
+
+#[tokio::test]
 async fn an_answer_of_a_known_cost_tells_what_its_budget_has_left() {
     let key = "[[keys]]\nname = \"rich\"\nkey = \"sk-rich\"\nbudget_usd = 1.0\n";
     let world = world_with(key).await;
