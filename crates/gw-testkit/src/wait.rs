@@ -1,5 +1,6 @@
-//! Waiting for conditions with a deadline, without guessed sleeps.
+//! Waiting for conditions with a deadline, without guessed sleeps. The pauses between two looks at a condition stand here alone.
 
+use std::fmt;
 use std::time::{Duration, Instant};
 
 /// The time after which a step of a test counts as hung. A busy machine is slow, and no test passes or fails by its speed.
@@ -26,25 +27,61 @@ pub fn eventually_within<T>(
                 return value;
             }
             assert!(start.elapsed() < limit, "not within {limit:?}: {what} (asked at {place})");
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            pause_since(start).await;
         }
     }
 }
 
 /// Polls the future of `probe` until it gives a value; panics with `what` after [`DEADLINE`].
 #[track_caller]
-pub fn eventually_async<T, F: Future<Output = Option<T>>>(
-    what: &str,
-    mut probe: impl FnMut() -> F,
-) -> impl Future<Output = T> {
+pub fn eventually_async<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>) -> impl Future<Output = T> {
     within(what, async move {
+        let start = Instant::now();
         loop {
             if let Some(value) = probe().await {
                 return value;
             }
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            pause_since(start).await;
         }
     })
+}
+
+/// Polls the future of `probe` until it gives `Ok`; panics with `what` and the last error after [`DEADLINE`].
+#[track_caller]
+pub fn eventually_ok<T, E: fmt::Debug>(
+    what: &str,
+    mut probe: impl AsyncFnMut() -> Result<T, E>,
+) -> impl Future<Output = T> {
+    let (what, place) = (what.to_owned(), std::panic::Location::caller());
+    async move {
+        let (start, mut last) = (Instant::now(), None);
+        let polling = async {
+            loop {
+                match probe().await {
+                    Ok(value) => return value,
+                    Err(error) => last = Some(error),
+                }
+                pause_since(start).await;
+            }
+        };
+        match tokio::time::timeout(DEADLINE, polling).await {
+            Ok(value) => value,
+            Err(_) => panic!("not within {DEADLINE:?}: {what}: {last:?} (asked at {place})"),
+        }
+    }
+}
+
+/// Waits until the condition holds; panics with `what` after [`DEADLINE`].
+#[track_caller]
+pub fn eventually_true(what: &str, mut condition: impl AsyncFnMut() -> bool) -> impl Future<Output = ()> {
+    eventually_async(what, async move || condition().await.then_some(()))
+}
+
+/// The pause between two looks at a condition: a hundredth of the time since the first one, so that a test that waits long leaves
+/// the processor to the gateway.
+async fn pause_since(start: Instant) {
+    let pause = (start.elapsed() / 100).clamp(Duration::from_millis(5), Duration::from_millis(100));
+    tokio::time::sleep(pause).await;
 }
 
 /// Awaits `future`; panics with `what` when it takes longer than [`DEADLINE`].

@@ -97,6 +97,7 @@ async fn an_expired_token_is_fetched_again() {
     let (resource, _requests) = listening(json("200 OK", "{}")).await;
     let provider = provider(&resource, &authority);
     provider.send(call(), &clocks()).await.unwrap();
+    // Sleeps: the token is valid for a second.
     tokio::time::sleep(std::time::Duration::from_millis(1_000)).await;
     provider.send(call(), &clocks()).await.unwrap();
     assert_eq!((authority.requests(), resource.requests()), (2, 2));

@@ -342,6 +342,7 @@ async fn s01_a_locked_sqlite_file_is_reported_as_busy_after_a_wait() {
     // A lock that is released in time is not noticed.
     let again = store.clone();
     let waiting = tokio::spawn(async move { again.record(&[entry(1), entry(2)]).await });
+    // Sleeps: the lock is held for a moment.
     tokio::time::sleep(Duration::from_millis(300)).await;
     lock.rollback().await.unwrap();
     waiting.await.unwrap().unwrap();

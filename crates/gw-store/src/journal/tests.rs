@@ -241,14 +241,9 @@ async fn an_idle_gateway_empties_its_old_segment() {
         files.filter_map(|file| file.metadata().ok()).map(|data| data.len()).sum()
     };
     assert!(bytes() > 0);
-    let emptied = async {
-        while bytes() > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
     tokio::select! {
         () = journal.run(&store) => unreachable!("nobody has closed it"),
-        emptied = tokio::time::timeout(Duration::from_secs(20), emptied) => emptied.unwrap(),
+        () = gw_testkit::eventually("the journal is empty", || (bytes() == 0).then_some(())) => {}
     }
     assert_eq!(files(directory.path()), 1);
     assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 1);

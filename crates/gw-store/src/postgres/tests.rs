@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use gw_testkit::measured::at_most;
 use gw_testkit::postgres::{PASSWORD, PgBouncer, Postgres, sql_at};
-use gw_testkit::wait::DEADLINE;
+use gw_testkit::wait::eventually_true;
 use gw_testkit::within;
 
 use crate::Store;
@@ -36,12 +36,9 @@ async fn refused(url: &str) -> Error {
     error
 }
 
-async fn eventually(what: &str, limit: Duration, mut done: impl AsyncFnMut() -> bool) -> Duration {
+async fn eventually(what: &str, limit: Duration, done: impl AsyncFnMut() -> bool) -> Duration {
     let start = Instant::now();
-    while !done().await {
-        assert!(start.elapsed() < DEADLINE, "not within {DEADLINE:?}: {what}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+    eventually_true(what, done).await;
     at_most(what, start.elapsed(), limit);
     start.elapsed()
 }
@@ -98,6 +95,7 @@ fn writing(store: Store, stop: Arc<AtomicBool>) -> tokio::task::JoinHandle<u64> 
         while !stop.load(Ordering::Relaxed) {
             let batch: Vec<_> = (rows..rows + 50).map(entry).collect();
             while store.record(&batch).await.is_err() {
+                // Sleeps: the writer tries again as the journal does, after a pause.
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
             rows += 50;

@@ -24,7 +24,7 @@ pub(crate) mod tenants;
 
 use std::net::SocketAddr;
 
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_async;
 use gw_testkit::{Client, FakeUpstream, Gateway, Launch, Response};
 pub(crate) use gw_testkit::{Differences, compressed};
 use serde_json::{Value, json};
@@ -189,21 +189,16 @@ impl World {
 /// The row of a request as the management API shows it, as soon as it is written. The lines of its cost add up to it.
 pub(crate) async fn logged(admin: &Client, id: &str) -> Value {
     let path = format!("/admin/v1/requests/{id}");
-    within("the row is in the ledger", async {
-        loop {
-            let answer = admin.get(&path).await;
-            if answer.status == 200 {
-                let row = answer.json();
-                let total = row["cost"].get("total_usd");
-                assert!(
-                    total.is_none_or(|total| *total == row["cost_usd"]),
-                    "the lines are not the cost: {row}"
-                );
-                assert_ne!(row["cost"]["matches_log"], json!(false), "{row}");
-                return row;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    eventually_async("the row is in the ledger", async || {
+        let answer = admin.get(&path).await;
+        if answer.status == 200 {
+            let row = answer.json();
+            let total = row["cost"].get("total_usd");
+            assert!(total.is_none_or(|total| *total == row["cost_usd"]), "the lines are not the cost: {row}");
+            assert_ne!(row["cost"]["matches_log"], json!(false), "{row}");
+            return Some(row);
         }
+        None
     })
     .await
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use gw_store::Store;
 use gw_store::ledger::{Entry, Filter};
 use gw_testkit::Gateway;
+use gw_testkit::wait::eventually_ok;
 use serde_json::Value;
 
 /// The rows of a running gateway, as soon as it has this many.
@@ -27,13 +28,9 @@ pub(crate) fn documents(frames: &[String]) -> Vec<Value> {
 }
 
 async fn rows_of(store: &Store, wanted: usize) -> Vec<Entry> {
-    let deadline = std::time::Instant::now() + gw_testkit::wait::DEADLINE;
-    loop {
+    eventually_ok("the rows are in the ledger", async || {
         let found = store.requests(&Filter::default(), None, 10_000).await.expect("the ledger can be read");
-        if found.len() >= wanted {
-            return found;
-        }
-        assert!(std::time::Instant::now() < deadline, "{} rows of {wanted}", found.len());
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+        if found.len() >= wanted { Ok(found) } else { Err(format!("{} rows of {wanted}", found.len())) }
+    })
+    .await
 }

@@ -14,7 +14,7 @@ mod teams;
 
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::{chat_body, sse_data};
-use gw_testkit::wait::within;
+use gw_testkit::wait::{eventually_async, eventually_true};
 use gw_testkit::{Answer, Client, Response, Signal};
 use serde_json::{Value, json};
 
@@ -269,14 +269,12 @@ async fn an_old_answer_is_a_miss_and_stands_in_only_when_that_was_allowed() {
     ask(&world.client, &body).await.ok();
     world.upstream.always(Answer::error(500, "x", "down"));
     // The answer is fresh for a second. After that the gateway calls the upstream, which is down.
-    let stale = within("the answer is too old", async {
-        loop {
-            let answer = ask(&world.client, &body).await.ok();
-            if cache_result(&answer) != "HIT" {
-                return answer;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    let stale = eventually_async("the answer is too old", async || {
+        let answer = ask(&world.client, &body).await.ok();
+        if cache_result(&answer) != "HIT" {
+            return Some(answer);
         }
+        None
     })
     .await;
     assert_eq!(cache_result(&stale), "STALE");
@@ -284,14 +282,12 @@ async fn an_old_answer_is_a_miss_and_stands_in_only_when_that_was_allowed() {
     assert!(stale.header("age").unwrap().parse::<u64>().unwrap() >= 1);
     let admin = world.client.with_key(ADMIN);
     let path = format!("/admin/v1/requests/{}", stale.header("x-request-id").expect("an id"));
-    let row = within("the row is written", async {
-        loop {
-            let row = admin.get(&path).await;
-            if row.status == 200 {
-                return row.json();
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    let row = eventually_async("the row is written", async || {
+        let row = admin.get(&path).await;
+        if row.status == 200 {
+            return Some(row.json());
         }
+        None
     })
     .await;
     assert_eq!(row["warnings"], json!(["stale_if_error"]));
@@ -319,17 +315,14 @@ async fn crowd(world: &World, count: usize) -> tokio::task::JoinSet<String> {
 
 /// Waits until this many generation requests are in flight.
 async fn until_in_flight(admin: &Client, many: usize) {
-    within("so many requests are in flight", async {
-        loop {
-            let text = admin.get("/metrics").await.text();
-            let in_flight = text
-                .lines()
-                .find_map(|line| line.strip_prefix("gateway_http_in_flight ")?.parse::<f64>().ok());
-            if in_flight.is_some_and(|all| all as usize >= many) {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    eventually_true("so many requests are in flight", async || {
+        let text = admin.get("/metrics").await.text();
+        let in_flight =
+            text.lines().find_map(|line| line.strip_prefix("gateway_http_in_flight ")?.parse::<f64>().ok());
+        if in_flight.is_some_and(|all| all as usize >= many) {
+            return true;
         }
+        false
     })
     .await;
 }

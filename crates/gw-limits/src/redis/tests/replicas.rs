@@ -1,5 +1,6 @@
 //! Several replicas share one limit.
 
+use gw_testkit::wait::eventually_async;
 use tokio::task::JoinSet;
 
 use super::*;
@@ -180,24 +181,11 @@ async fn open_circuits_are_known_to_all_replicas_while_they_are_open() {
         .expect("there is Redis");
     assert!(heard.iter().any(|(name, _)| name == "acme/fast"), "{heard:?}");
     // A shorter report from another replica does not shorten it.
-    let heard = eventually(async || {
+    let heard = eventually_async("the other replica has heard", async || {
         let heard = two.exchange_circuits(&[open("acme/fast", 5)]).await.expect("there is Redis");
         (heard.len() == 1).then_some(heard)
     })
     .await;
     assert_eq!(heard[0].0, "acme/fast");
     assert!(heard[0].1 > Duration::from_secs(30) && heard[0].1 <= Duration::from_secs(60), "{heard:?}");
-}
-
-/// Repeats a question until it has an answer.
-async fn eventually<T>(mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    let asking = async {
-        loop {
-            if let Some(found) = ask().await {
-                return found;
-            }
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(10), asking).await.expect("an answer in time")
 }

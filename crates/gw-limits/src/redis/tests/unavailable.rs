@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use gw_testkit::measured::at_most;
+use gw_testkit::wait::eventually_true;
 use gw_testkit::{Proxy, eventually};
 
 use super::*;
@@ -53,7 +54,7 @@ async fn p99_while_away(limiter: &Limiter) -> Duration {
                     drop(permit);
                 }
                 waited.push(start.elapsed());
-                // Spreads the requests over time.
+                // Sleeps: the requests are spread over time.
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             waited
@@ -115,15 +116,7 @@ async fn s09_redis_hangs_and_goes_on() {
     drain(&limiter).await;
     let seen = || async { figures(&redis, &rich[0]).await };
     // Redis executes now what was sent before it hung. The messages that undo it follow.
-    let mut figures = seen().await;
-    for _ in 0..12_000 {
-        if figures == (400, 0) {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-        figures = seen().await;
-    }
-    assert_eq!(figures, (400, 0));
+    eventually_true("what was sent is undone", async || seen().await == (400, 0)).await;
     assert_eq!(leases(&redis, &rich[0]).await, 0);
 }
 

@@ -12,6 +12,7 @@ use gw_store::Store;
 use gw_store::ledger::{Entry, Filter};
 use gw_testkit::postgres::Postgres;
 use gw_testkit::upstream::{Recorded, Step, chat_body, chat_transcript};
+use gw_testkit::wait::eventually_ok;
 use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, Redis};
 use serde_json::json;
 use tempfile::TempDir;
@@ -138,6 +139,7 @@ async fn chaos_leaves_a_ledger_that_equals_the_upstreams_own_log() {
     let mut round = 0_usize;
     let mut faults = [0; 4];
     while Instant::now() < end {
+        // Sleeps: the clients work between two faults.
         tokio::time::sleep(Duration::from_millis(500 + dice(&format!("pause {round}"), 2_000))).await;
         let fault = dice(&format!("fault {round}"), 4) as usize;
         match fault {
@@ -145,6 +147,7 @@ async fn chaos_leaves_a_ledger_that_equals_the_upstreams_own_log() {
             2 => tokio::task::block_in_place(|| postgres.restart()),
             _ => {
                 redis.pause();
+                // Sleeps: Redis hangs for this time.
                 tokio::time::sleep(Duration::from_millis(300)).await;
                 redis.resume();
             }
@@ -190,7 +193,7 @@ async fn behave_badly(
         let leaves = dice(&format!("leaves {user}"), 10) == 0;
         ask(addr, &user, number % 2 == 0, leaves).await;
         number += 1;
-        // A long run sends fewer requests per second, so that one query can still read all rows.
+        // Sleeps: a client pauses. A long run sends fewer requests per second, so that one query can still read all rows.
         tokio::time::sleep(Duration::from_millis(dice(&user, 30) * seconds().div_ceil(25))).await;
     }
     number
@@ -213,21 +216,18 @@ async fn ask(addr: std::net::SocketAddr, user: &str, stream: bool, leaves: bool)
 
 /// The store, once every request that reached the upstream has a row.
 async fn settled(url: &str, upstream: &FakeUpstream) -> Store {
-    let deadline = Instant::now() + gw_testkit::wait::DEADLINE;
     let user = |request: &Arc<Recorded>| request.json()["user"].as_str().unwrap_or("").to_owned();
     let wanted: std::collections::HashSet<String> = upstream.requests().iter().map(user).collect();
     let store = Store::open_url(url).await.expect("the store");
-    loop {
+    eventually_ok("every request has its row", async || {
         let rows = store.requests(&Filter::default(), None, u32::MAX >> 1).await.unwrap_or_default();
         let have: std::collections::HashSet<&str> =
             rows.iter().filter_map(|row| row.user.as_deref()).collect();
-        if wanted.iter().all(|user| have.contains(user.as_str())) {
-            return store;
-        }
         let missing: Vec<_> = wanted.iter().filter(|user| !have.contains(user.as_str())).take(5).collect();
-        assert!(Instant::now() < deadline, "no row for {missing:?}");
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+        if missing.is_empty() { Ok(()) } else { Err(format!("no row for {missing:?}")) }
+    })
+    .await;
+    store
 }
 
 /// 1 and 2 USD per million tokens.
@@ -291,9 +291,8 @@ async fn compare(store: &Store, oracle: &HashMap<String, Vec<Option<(u64, u64)>>
 
 /// Checks the key's budget in Redis: it equals the ledger, and nothing is reserved any more.
 async fn redis_agrees(redis: &Redis, store: &Store, world: &World) -> String {
-    let deadline = Instant::now() + gw_testkit::wait::DEADLINE;
     let client = world.gateways[0].client().with_key(KEY);
-    loop {
+    eventually_ok("Redis has what the ledger has", async || {
         // The next request removes expired reservations.
         client.post_json("/v1/chat/completions", &json!({ "user": "nobody" })).await;
         let nano = store.total(&Filter::default()).await.expect("sums").cost / 1_000_000;
@@ -310,9 +309,9 @@ async fn redis_agrees(redis: &Redis, store: &Store, world: &World) -> String {
             }
         }
         if figures == [(nano, 0)] {
-            return format!("Redis has counted {nano} nano-USD, 0 set aside");
+            return Ok(format!("Redis has counted {nano} nano-USD, 0 set aside"));
         }
-        assert!(Instant::now() < deadline, "the ledger has {nano} nano-USD, Redis {figures:?}");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+        Err(format!("the ledger has {nano} nano-USD, Redis {figures:?}"))
+    })
+    .await
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use gw_testkit::measured::at_most;
 use gw_testkit::upstream::{Recorded, chat_body, chat_transcript};
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_true;
 use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Client, Gateway};
 use serde_json::json;
@@ -122,17 +122,10 @@ async fn p08_steady_load_leaves_one_row_for_each_request_and_no_descriptors_and_
     }
     over.store(true, Ordering::Release);
     let asked: u64 = clients.join_all().await.into_iter().sum();
-    within("each request has its row", async {
-        while rows(&admin).await < asked {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    })
-    .await;
+    eventually_true("each request has its row", async || rows(&admin).await >= asked).await;
     assert_eq!(rows(&admin).await, asked, "one row for each request");
-    within("no more descriptors are open than under load", async {
-        while descriptors(&world.gateway) > most_open {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
+    eventually_true("no more descriptors are open than under load", async || {
+        descriptors(&world.gateway) <= most_open
     })
     .await;
     let (first, second) = memory_kib.split_at(memory_kib.len() / 2);

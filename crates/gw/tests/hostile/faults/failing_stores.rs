@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use gw_testkit::upstream::chat_transcript;
+use gw_testkit::wait::eventually_ok;
 use gw_testkit::{Answer, Gateway, Launch, Signal, eventually};
 use serde_json::json;
 use sqlx::sqlite::SqliteConnection;
@@ -30,15 +30,11 @@ async fn written(connection: &mut SqliteConnection) -> Vec<String> {
 
 /// Waits until the ledger has this many rows.
 async fn written_all(connection: &mut SqliteConnection, count: usize) -> Vec<String> {
-    let start = std::time::Instant::now();
-    loop {
+    eventually_ok("the rows are in the ledger", async || {
         let rows = written(connection).await;
-        if rows.len() >= count {
-            return rows;
-        }
-        assert!(start.elapsed() < gw_testkit::wait::DEADLINE, "{} rows of {count}", rows.len());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        if rows.len() >= count { Ok(rows) } else { Err(format!("{} rows of {count}", rows.len())) }
+    })
+    .await
 }
 
 /// A chat that must succeed; gives its request id.
@@ -48,15 +44,11 @@ async fn served(world: &World) -> String {
 }
 
 async fn until_metric(gateway: &Gateway, name: &str, holds: impl Fn(f64) -> bool) {
-    let start = std::time::Instant::now();
-    loop {
+    eventually_ok(name, async || {
         let value = metric(gateway, name).await;
-        if holds(value) {
-            return;
-        }
-        assert!(start.elapsed() < gw_testkit::wait::DEADLINE, "{name} stays {value}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        if holds(value) { Ok(()) } else { Err(value) }
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -195,6 +195,7 @@ async fn p99_of(
             None => client.get(path).await.ok(),
         };
         times.push(begun.elapsed());
+        // Sleeps: the load has a fixed pace.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     times.sort_unstable();

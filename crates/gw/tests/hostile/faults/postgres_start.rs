@@ -1,6 +1,7 @@
 //! The program on a PostgreSQL store: it waits for an unreachable server and logs that without the password.
 
 use gw_testkit::postgres::{PASSWORD, Postgres};
+use gw_testkit::wait::eventually_true;
 use gw_testkit::{Launch, eventually};
 
 use crate::harness::binary;
@@ -35,11 +36,10 @@ async fn s05_a_start_waits_for_postgres_and_ends_when_it_has_waited_long_enough(
     server.stop();
     let client = gateway.client();
     let status = async |wanted: u16| {
-        let start = std::time::Instant::now();
-        while client.get("/readyz").await.status != wanted {
-            assert!(start.elapsed() < gw_testkit::wait::DEADLINE, "not {wanted}");
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
+        eventually_true(&format!("readiness is {wanted}"), async || {
+            client.get("/readyz").await.status == wanted
+        })
+        .await;
     };
     status(503).await;
     server.resume();

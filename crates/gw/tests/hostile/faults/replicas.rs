@@ -11,7 +11,7 @@ use gw_store::ledger::Filter;
 use gw_testkit::measured::at_most;
 use gw_testkit::postgres::Postgres;
 use gw_testkit::upstream::chat_transcript;
-use gw_testkit::wait::DEADLINE;
+use gw_testkit::wait::{DEADLINE, eventually_ok, eventually_true};
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Proxy, Redis, Signal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -105,10 +105,7 @@ impl Replicas {
 /// Waits for a condition; gives the duration.
 async fn within(what: &str, limit: Duration, holds: impl AsyncFn() -> bool) -> Duration {
     let start = Instant::now();
-    while !holds().await {
-        assert!(start.elapsed() < DEADLINE, "{what}: not within {DEADLINE:?}");
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    eventually_true(what, holds).await;
     at_most(what, start.elapsed(), limit);
     start.elapsed()
 }
@@ -280,15 +277,11 @@ async fn r05_a_replica_that_is_cut_off_works_on_and_heals() {
         ..Filter::default()
     };
     let answered = answered(&replicas, "b");
-    let deadline = Instant::now() + DEADLINE;
-    loop {
+    eventually_ok(&format!("{answered} rows"), async || {
         let rows = store.requests(&filter, None, 1_000).await.expect("rows").len();
-        if rows == answered {
-            break;
-        }
-        assert!(Instant::now() < deadline, "{rows} rows of {answered}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        if rows == answered { Ok(()) } else { Err(rows) }
+    })
+    .await;
 }
 
 /// Successful chats in the access logs of all replicas by the key of this name.
@@ -318,6 +311,7 @@ async fn s06_a_postgres_that_restarts_under_streams_loses_nothing() {
     let firing = tokio::spawn(async move {
         loop {
             more.fire();
+            // Sleeps: the signals are fired until the test has read all answers, and the answers need a processor.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     });
@@ -329,16 +323,10 @@ async fn s06_a_postgres_that_restarts_under_streams_loses_nothing() {
     firing.abort();
     let store = replicas.store().await;
     let ok = Filter { status: Some("ok".to_owned()), ..Filter::default() };
-    let start = Instant::now();
-    loop {
-        if let Ok(rows) = store.requests(&ok, None, 1_000).await
-            && rows.len() == 200
-        {
-            break;
-        }
-        assert!(start.elapsed() < DEADLINE, "200 rows");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually_true("200 rows", async || {
+        store.requests(&ok, None, 1_000).await.is_ok_and(|rows| rows.len() == 200)
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -357,11 +345,8 @@ async fn s07_a_frozen_postgres_holds_up_no_request() {
     replicas.postgres.thaw();
     let store = replicas.store().await;
     let filter = Filter { key_id: made["id"].as_str().map(str::to_owned), ..Filter::default() };
-    let deadline = Instant::now() + DEADLINE;
-    while store.total(&filter).await.expect("sums").requests < 50 {
-        assert!(Instant::now() < deadline, "the rows arrive");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    eventually_true("the rows arrive", async || store.total(&filter).await.expect("sums").requests >= 50)
+        .await;
     assert_eq!(store.total(&filter).await.expect("sums").requests, 50);
 }
 
@@ -404,6 +389,7 @@ async fn a_key_whose_payloads_are_switched_on_is_heard_by_every_replica() {
     within("the other replica stores the result", Duration::from_secs(5), async || {
         let id =
             client.post_json(CHAT, &cheap()).await.ok().header("x-request-id").expect("an id").to_owned();
+        // Sleeps: a replica that has not heard of the change stores no payload, so there is no sign to wait for.
         tokio::time::sleep(Duration::from_millis(200)).await;
         store
             .payload(&id)

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use gw_store::NewKey;
 use gw_testkit::measured::at_most;
 use gw_testkit::postgres::{self, Postgres};
+use gw_testkit::wait::eventually_ok;
 use gw_testkit::wire::RawClient;
 use gw_testkit::{Client, Gateway, Response};
 use serde_json::{Value, json};
@@ -128,8 +129,7 @@ async fn i01(world: World) -> World {
     assert_eq!(keys.iter().filter(|key| key["role"] == "admin").count(), 1);
     // The ledger holds the exact texts.
     let expected: BTreeSet<_> = all.iter().cloned().collect();
-    let start = Instant::now();
-    loop {
+    eventually_ok("the ledger holds the exact texts", async || {
         let (mut users, mut models, mut after) = (BTreeSet::new(), BTreeSet::new(), String::new());
         loop {
             let page = admin.get(&format!("/admin/v1/requests?limit=1000{after}")).await.ok().json();
@@ -140,14 +140,11 @@ async fn i01(world: World) -> World {
             let Some(next) = page["next"].as_str() else { break };
             after = format!("&after={next}");
         }
-        if users.is_superset(&expected) && models.is_superset(&expected) {
-            break;
-        }
-        let missing: Vec<_> =
-            expected.difference(&users).chain(expected.difference(&models)).take(5).collect();
-        assert!(start.elapsed() < gw_testkit::wait::DEADLINE, "{missing:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+        let missing: Vec<String> =
+            expected.difference(&users).chain(expected.difference(&models)).take(5).cloned().collect();
+        if missing.is_empty() { Ok(()) } else { Err(missing) }
+    })
+    .await;
     let gateway = Arc::into_inner(gateway).expect("the only owner");
     World { upstream, second, gateway, client }
 }
@@ -266,16 +263,12 @@ async fn c10(world: &World) -> Vec<Value> {
     }
     let put = ask(&admin, "PUT", "/admin/v1/teams/a%00b", &json!({})).await;
     seen.push(json!([put.status, put.code()]));
-    let start = Instant::now();
-    let mut rows = loop {
+    let mut rows = eventually_ok("both rows are there", async || {
         let rows =
             admin.get("/admin/v1/requests").await.ok().json()["data"].as_array().expect("rows").clone();
-        if rows.len() >= 2 {
-            break rows;
-        }
-        assert!(start.elapsed() < gw_testkit::wait::DEADLINE, "{rows:?}");
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    };
+        if rows.len() >= 2 { Ok(rows) } else { Err(rows) }
+    })
+    .await;
     rows.sort_by_key(|row| row["status"].to_string());
     for row in rows {
         seen.push(json!([row["user"], row["requested_model"], row["model"], row["status"]]));

@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use gw_testkit::Client;
 use gw_testkit::measured::at_most;
 use gw_testkit::postgres::{Postgres, sql_at};
-use gw_testkit::{Client, within};
+use gw_testkit::wait::eventually_true;
 use serde_json::{Value, json};
 
 use crate::harness::management::{ask, create, worlds};
@@ -127,12 +128,7 @@ async fn i15_a_search_that_waits_is_ended_after_two_seconds() {
         let locks = format!(
             "SELECT count(*) FROM pg_locks WHERE granted AND mode = 'AccessExclusiveLock' AND relation = '{table}'::regclass"
         );
-        within("the table is locked", async {
-            while sql_at(&url, &locks) != "1" {
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        })
-        .await;
+        eventually_true("the table is locked", async || sql_at(&url, &locks) == "1").await;
         let start = Instant::now();
         let answer = admin.get(path).await;
         let took = start.elapsed();

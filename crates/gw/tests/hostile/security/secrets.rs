@@ -329,13 +329,9 @@ async fn k01_a_dump_of_postgresql_holds_no_part_of_a_key() {
         }
         secrets.extend([secret, next]);
     }
-    gw_testkit::within("every row is written", async {
-        let count = "SELECT count(*) FROM ledger";
-        while postgres::sql_at(&url, count) != "10" {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    let count = "SELECT count(*) FROM ledger";
+    gw_testkit::eventually("every row is written", || (postgres::sql_at(&url, count) == "10").then_some(()))
+        .await;
     let mut kept = Heap::default();
     kept.add("a dump", dump(&url));
     assert!(String::from_utf8_lossy(&kept.0[0].1).contains("sk-gw-"), "the ids are there");

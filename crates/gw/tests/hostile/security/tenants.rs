@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_true;
 use gw_testkit::{Client, Response};
 use serde_json::{Value, json};
 
@@ -140,12 +140,9 @@ async fn t06_ids_of_another_tenant_are_like_ids_of_nobody() {
     }
     // No request changed anything.
     assert_eq!(cache_result(&a.post_json(PATH, &said_by_a(json!({}))).await.ok()), "HIT");
-    within("the text is still stored", async {
-        let holds =
-            |row: &Value| row["payload"]["request"].as_str().is_some_and(|said| said.contains(CANARY));
-        while !holds(&logged(&admin, &ids[0]).await) {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+    eventually_true("the text is still stored", async || {
+        let row = logged(&admin, &ids[0]).await;
+        row["payload"]["request"].as_str().is_some_and(|said| said.contains(CANARY))
     })
     .await;
     let kept = admin.get(&format!("/admin/v1/keys/{}", ids[ids.len() - 3])).await.ok().json();

@@ -5,11 +5,10 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use gw_testkit::measured::at_most;
 use gw_testkit::upstream::sse_data;
-use gw_testkit::wait::within;
+use gw_testkit::wait::{eventually_true, within};
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Signal, eventually};
 use serde_json::{Value, json};
 
@@ -54,10 +53,8 @@ async fn metric(admin: &Client, name: &str) -> String {
 
 /// Waits until a chat with this model gets this status.
 async fn until_status(client: &Client, model: &str, status: u16) {
-    within("the model gets the status", async {
-        while client.post_json(CHAT, &chat(model)).await.status != status {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    eventually_true("the model gets the status", async || {
+        client.post_json(CHAT, &chat(model)).await.status == status
     })
     .await;
 }

@@ -82,7 +82,7 @@ async fn silent_peers_of_the_hand_over_hold_up_no_take_over() {
     let data = first.dir().join("data");
     // The gateway serves a moment before it offers its sockets.
     let socket = data.join("hand-over.sock");
-    gw_testkit::wait::eventually("the socket is there", || socket.exists().then_some(())).await;
+    eventually("the socket is there", || socket.exists().then_some(())).await;
     // More of them than processes that may start at one time.
     let mut silent = Vec::new();
     for _ in 0..6 {

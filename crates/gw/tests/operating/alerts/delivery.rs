@@ -1,8 +1,7 @@
 //! Receivers that fail, gateways that are killed, and replicas.
 
-use std::time::Duration;
-
 use gw_testkit::postgres::Postgres;
+use gw_testkit::wait::eventually_async;
 use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, Redis, eventually};
 
 use super::{CHAT, alert, ask, by_id, heard, limited, receiver, verified};
@@ -16,15 +15,12 @@ async fn start(config: &str, data: &std::path::Path) -> Gateway {
 /// Waits until nothing waits for the first alert.
 async fn delivered(gateway: &Gateway) {
     let admin = gateway.client().with_key(ADMIN);
-    for _ in 0..2_000 {
+    let list = eventually_async("the alerts are delivered", async || {
         let list = admin.get("/admin/v1/alerts").await.ok().json();
-        if list["data"][0]["waiting"] == 0 {
-            assert!(list["data"][0]["last_error"].is_null(), "{list}");
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("the alerts are not delivered");
+        (list["data"][0]["waiting"] == 0).then_some(list)
+    })
+    .await;
+    assert!(list["data"][0]["last_error"].is_null(), "{list}");
 }
 
 #[tokio::test]

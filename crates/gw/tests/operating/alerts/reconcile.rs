@@ -1,13 +1,12 @@
 //! The nightly comparison with a provider's bill: once a day, over restarts, and its difference is told.
 
 use std::path::Path;
-use std::time::Duration;
 
 use gw_store::Store;
 use gw_store::ledger::{Entry, Tokens};
 use gw_testkit::postgres::Postgres;
 use gw_testkit::upstream::Recorded;
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_async;
 use gw_testkit::{Answer, FakeUpstream, Gateway, Launch, eventually};
 use gw_wire::calendar::{rfc3339, unix_seconds};
 use serde_json::json;
@@ -84,15 +83,13 @@ async fn start(config: &str, data: &Path) -> Gateway {
 /// The line of the metric, as soon as there is one.
 async fn difference(gateway: &Gateway) -> String {
     let admin = gateway.client().with_key(ADMIN);
-    within("the metric is there", async {
-        loop {
-            let page = admin.get("/metrics").await.ok().text();
-            let line = page.lines().find(|line| line.starts_with("gateway_reconcile_difference_usd{"));
-            if let Some(line) = line {
-                return line.to_owned();
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+    eventually_async("the metric is there", async || {
+        let page = admin.get("/metrics").await.ok().text();
+        let line = page.lines().find(|line| line.starts_with("gateway_reconcile_difference_usd{"));
+        if let Some(line) = line {
+            return Some(line.to_owned());
         }
+        None
     })
     .await
 }

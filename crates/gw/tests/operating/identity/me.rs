@@ -1,7 +1,7 @@
 //! `GET /v1/me`: the holder of a key sees its own limits, spending, models and errors.
 
 use gw_testkit::redis::Redis;
-use gw_testkit::wait::within;
+use gw_testkit::wait::{eventually_async, eventually_true};
 use gw_testkit::{Answer, Client};
 use serde_json::{Value, json};
 
@@ -37,14 +37,12 @@ async fn used(world: &World) -> (Client, Value) {
 
 /// The answer, as soon as the ledger has both requests.
 async fn settled(client: &Client) -> Value {
-    within("both requests are in the ledger", async {
-        loop {
-            let me = client.get(ME).await.ok().json();
-            if me["spend"]["day"]["requests"] == 2 {
-                return me;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    eventually_async("both requests are in the ledger", async || {
+        let me = client.get(ME).await.ok().json();
+        if me["spend"]["day"]["requests"] == 2 {
+            return Some(me);
         }
+        None
     })
     .await
 }
@@ -104,18 +102,16 @@ async fn a_request_in_flight_is_reserved_and_looking_counts_nothing() {
         let client = client.clone();
         tokio::spawn(async move { client.post_json(CHAT, &chat("acme/plain")).await })
     };
-    within("the request is in flight", async {
-        loop {
-            let own = client.get(ME).await.ok().json()["limits"][0].clone();
-            if own["budget"]["reserved_usd"].as_f64().is_some_and(|reserved| reserved > 0.0) {
-                assert_eq!(
-                    (&own["in_flight"]["used"], &own["requests_per_minute"]["used"]),
-                    (&json!(1), &json!(1))
-                );
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    eventually_true("the request is in flight", async || {
+        let own = client.get(ME).await.ok().json()["limits"][0].clone();
+        if own["budget"]["reserved_usd"].as_f64().is_some_and(|reserved| reserved > 0.0) {
+            assert_eq!(
+                (&own["in_flight"]["used"], &own["requests_per_minute"]["used"]),
+                (&json!(1), &json!(1))
+            );
+            return true;
         }
+        false
     })
     .await;
     waiting.abort();
@@ -134,10 +130,8 @@ async fn limits_that_replicas_share_are_read_from_redis() {
     assert_eq!(me["binding_limit"]["limit"], "budget");
     // The limits are unknown without Redis. All else is still answered.
     drop(redis);
-    within("the gateway notices that Redis is away", async {
-        while !client.get(ME).await.ok().json()["limits"].is_null() {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+    eventually_true("the gateway notices that Redis is away", async || {
+        client.get(ME).await.ok().json()["limits"].is_null()
     })
     .await;
     assert_eq!(client.get(ME).await.ok().json()["spend"]["day"]["requests"], 2);

@@ -44,10 +44,8 @@ async fn a_viewer_reads_but_sees_no_prompt_and_spends_nothing() {
     let id = answer.header("x-request-id").expect("an id").to_owned();
     logged(&client(ADMIN), &id).await;
     let path = format!("/admin/v1/requests/{id}");
-    gw_testkit::wait::within("the payload is stored", async {
-        while client(OPERATOR).get(&path).await.ok().json()["payload"].is_null() {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+    gw_testkit::wait::eventually_true("the payload is stored", async || {
+        !(client(OPERATOR).get(&path).await.ok().json()["payload"].is_null())
     })
     .await;
     let seen = client(VIEWER).get(&path).await.ok();

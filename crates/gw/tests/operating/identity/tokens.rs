@@ -1,6 +1,6 @@
 //! Tokens of an issuer in the place of a gateway key.
 
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_true;
 use gw_testkit::{Client, Response};
 use serde_json::{Value, json};
 
@@ -231,12 +231,7 @@ async fn keys_are_rotated_and_an_issuer_that_is_down_stops_no_known_key() {
     with_token(&world, &old).await.ok();
     assert_eq!(with_token(&world, &new).await.status, 401);
     issuer.publish(&[second.jwk("2")]);
-    within("the new key is fetched", async {
-        while with_token(&world, &new).await.status != 200 {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
-    })
-    .await;
+    eventually_true("the new key is fetched", async || with_token(&world, &new).await.status == 200).await;
     assert_eq!(
         with_token(&world, &old).await.status,
         401,
@@ -245,11 +240,9 @@ async fn keys_are_rotated_and_an_issuer_that_is_down_stops_no_known_key() {
     issuer.go_down();
     let stranger = token(&first, "3", &issuer.claims(json!({})));
     let hits = issuer.hits();
-    within("the issuer is asked and does not answer", async {
-        while issuer.hits() == hits {
-            assert_eq!(with_token(&world, &stranger).await.status, 401);
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
+    eventually_true("the issuer is asked and does not answer", async || {
+        assert_eq!(with_token(&world, &stranger).await.status, 401);
+        issuer.hits() > hits
     })
     .await;
     with_token(&world, &new).await.ok();
@@ -276,12 +269,7 @@ async fn a_token_that_was_accepted_ends_when_it_expires() {
     // The clocks may differ by 30 seconds, so this token ends in a few seconds.
     let ending = token(&key, "a", &issuer.claims(json!({ "exp": now() - 26 })));
     with_token(&world, &ending).await.ok();
-    within("the token has expired", async {
-        while with_token(&world, &ending).await.status != 401 {
-            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
-        }
-    })
-    .await;
+    eventually_true("the token has expired", async || with_token(&world, &ending).await.status == 401).await;
 }
 
 #[tokio::test]

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
 use gw_store::Store;
 use gw_store::ledger::{Entry, Filter};
 use gw_testkit::upstream::Recorded;
+use gw_testkit::wait::eventually_ok;
 use gw_testkit::{Answer, FakeUpstream, Gateway, Launch};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -131,11 +131,11 @@ async fn start_all(gateway: &Gateway, upstreams: &[FakeUpstream], cases: Vec<Cas
         });
     }
     let counts = || upstreams.iter().map(FakeUpstream::hits).collect::<Vec<_>>();
-    let deadline = std::time::Instant::now() + gw_testkit::wait::DEADLINE;
-    while counts() != wanted {
-        assert!(std::time::Instant::now() < deadline, "{:?} calls of {wanted:?}", counts());
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
+    eventually_ok(&format!("{wanted:?} calls"), async || {
+        let counts = counts();
+        if counts == wanted { Ok(()) } else { Err(counts) }
+    })
+    .await;
     asking
 }
 
@@ -155,16 +155,13 @@ async fn finish_all(gateway: &Gateway, cases: Vec<Case>, status: u16) {
 /// The rows by the user of the request, once the ledger has this many.
 async fn by_user(data: &Path, count: usize) -> BTreeMap<String, Entry> {
     let store = Store::open(&data.join("gateway.db")).await.expect("the store");
-    let deadline = std::time::Instant::now() + gw_testkit::wait::DEADLINE;
-    loop {
+    let rows = eventually_ok("each request has its row", async || {
         let rows = store.requests(&Filter::default(), None, 10_000).await.expect("rows");
-        if rows.len() >= count {
-            store.close().await;
-            return rows.into_iter().filter_map(|row| Some((row.user.clone()?, row))).collect();
-        }
-        assert!(std::time::Instant::now() < deadline, "{} rows of {count}", rows.len());
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
+        if rows.len() >= count { Ok(rows) } else { Err(format!("{} rows of {count}", rows.len())) }
+    })
+    .await;
+    store.close().await;
+    rows.into_iter().filter_map(|row| Some((row.user.clone()?, row))).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

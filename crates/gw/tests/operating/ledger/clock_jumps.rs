@@ -8,7 +8,7 @@ use gw_store::journal::Journal;
 use gw_store::ledger::{Entry, Filter};
 use gw_store::payloads::{Payload, PayloadBody};
 use gw_testkit::postgres::Postgres;
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_true;
 use gw_testkit::{Faketime, Gateway, Launch};
 
 use crate::harness::management::CONFIG;
@@ -59,10 +59,8 @@ async fn counted(store: &Store, entries: &[Entry]) -> (usize, usize, u64) {
 }
 
 async fn until_held(gateway: &Gateway, held: f64) {
-    within("the clock is doubted, or not", async {
-        while metric(gateway, "gateway_clock_held").await != held {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+    eventually_true("the clock is doubted, or not", async || {
+        metric(gateway, "gateway_clock_held").await == held
     })
     .await;
 }
@@ -125,10 +123,8 @@ async fn a_year_ahead(url: &str) {
     assert!(told.contains("\nconfirmed: "), "{told}");
     // The running gateway notices the confirmation.
     until_held(&gateway, 0.0).await;
-    within("old rows go, a tenth of them, and old payloads", async {
-        while counted(&store, &entries).await != (all - all.div_ceil(10), 0, all as u64) {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+    eventually_true("old rows go, a tenth of them, and old payloads", async || {
+        counted(&store, &entries).await == (all - all.div_ceil(10), 0, all as u64)
     })
     .await;
     let left = store.requests(&Filter::default(), None, 1_000).await.expect("rows");

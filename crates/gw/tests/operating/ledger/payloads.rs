@@ -4,6 +4,7 @@ use gw_store::Store;
 use gw_store::ledger::{Entry, Filter};
 use gw_store::payloads::{Payload, PayloadBody};
 use gw_testkit::upstream::{chat_body, chat_transcript};
+use gw_testkit::wait::eventually_ok;
 use gw_testkit::{Answer, Client, Launch};
 use serde_json::{Value, json};
 
@@ -29,15 +30,11 @@ fn admin(world: &World) -> Client {
 
 /// One request as the management API shows it, as soon as `holds`.
 async fn shown(admin: &Client, id: &str, holds: impl Fn(&Value) -> bool) -> Value {
-    let deadline = std::time::Instant::now() + gw_testkit::wait::DEADLINE;
-    loop {
+    eventually_ok(id, async || {
         let answer = admin.get(&format!("/admin/v1/requests/{id}")).await;
-        if answer.status == 200 && holds(&answer.json()) {
-            return answer.json();
-        }
-        assert!(std::time::Instant::now() < deadline, "{id}: {}", answer.text());
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-    }
+        if answer.status == 200 && holds(&answer.json()) { Ok(answer.json()) } else { Err(answer.text()) }
+    })
+    .await
 }
 
 /// The payload of a request.

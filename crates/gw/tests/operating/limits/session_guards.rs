@@ -1,6 +1,6 @@
 //! Guards of sessions: each limit warns or stops, parallel requests do not overshoot, and nobody else notices.
 
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_true;
 use gw_testkit::{Answer, Client, FakeUpstream, Launch, Redis, Response};
 use serde_json::{Value, json};
 
@@ -239,11 +239,9 @@ async fn replicas_share_a_session_over_redis_and_count_alone_without_it() {
         assert_stopped(&client(n, "run-1").post_json(CHAT, &chat("smart")).await, "run-1", "max_calls");
     }
     client(0, "run-2").post_json(CHAT, &chat("dear")).await.ok();
-    within("Redis learns the cost", async {
-        let names = redis.command(&["KEYS", "gw:session:*run-2"]).await;
-        while redis.command(&["HGET", &names[0], "cost"]).await != ["20000"] {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
+    let names = redis.command(&["KEYS", "gw:session:*run-2"]).await;
+    eventually_true("Redis learns the cost", async || {
+        redis.command(&["HGET", &names[0], "cost"]).await == ["20000"]
     })
     .await;
     assert_stopped(&client(1, "run-2").post_json(CHAT, &chat("dear")).await, "run-2", "max_cost_usd");

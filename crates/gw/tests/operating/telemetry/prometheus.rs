@@ -1,7 +1,7 @@
 //! A real Prometheus scrapes the gateway, loads the alerts and answers the queries of the dashboards.
 
 use gw_testkit::prometheus::{Prometheus, promtool};
-use gw_testkit::within;
+use gw_testkit::wait::eventually_async;
 use serde_json::Value;
 
 use crate::harness::{ADMIN, Setup, World, chat};
@@ -31,14 +31,12 @@ async fn ask(prometheus: &Prometheus, path: &str) -> Value {
 /// The value of a query's only series, as soon as it has one.
 async fn value(prometheus: &Prometheus, query: &str) -> String {
     let path = format!("/api/v1/query?query={}", encoded(query));
-    within(query, async {
-        loop {
-            let found = ask(prometheus, &path).await;
-            if let Some(value) = found["result"][0]["value"][1].as_str() {
-                return value.to_owned();
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    eventually_async(query, async || {
+        let found = ask(prometheus, &path).await;
+        if let Some(value) = found["result"][0]["value"][1].as_str() {
+            return Some(value.to_owned());
         }
+        None
     })
     .await
 }

@@ -1,7 +1,7 @@
 //! Text completions in the response cache, where the configuration wants it.
 
 use gw_testkit::sse::{chunks, text_of};
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_true;
 use gw_testkit::{Answer, Client, Response, Signal};
 use serde_json::{Value, json};
 
@@ -247,10 +247,8 @@ async fn equal_completions_under_way_share_one_call() {
     let client = world.client.clone();
     let plain = tokio::spawn(async move { ask(&client, &text(json!({}))).await.ok() });
     let admin = world.client.with_key(ADMIN);
-    within("all are under way", async {
-        while !admin.get("/metrics").await.text().lines().any(|line| line == "gateway_http_in_flight 3") {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
+    eventually_true("all are under way", async || {
+        admin.get("/metrics").await.text().lines().any(|line| line == "gateway_http_in_flight 3")
     })
     .await;
     go_on.fire();

@@ -2,10 +2,8 @@
 
 pub(crate) mod models;
 
-use std::time::Duration;
-
 use gw_testkit::upstream::Recorded;
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_true;
 use gw_testkit::{Answer, Client, FakeUpstream, Launch, Redis, Response};
 use serde_json::{Value, json};
 
@@ -333,10 +331,8 @@ async fn a_batch_of_two_thousand_hits_partly_over_redis_and_one_that_is_frozen_c
     let (odd, even): (Vec<&String>, Vec<&String>) =
         texts.iter().partition(|text| text.ends_with(['1', '3', '5', '7', '9']));
     assert_eq!(cache_result(&ask(&first, &embed(&json!(odd))).await.ok()), "MISS");
-    within("all of it is written", async {
-        while cache_result(&ask(&second, &embed(&json!(odd))).await.ok()) != "HIT" {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    eventually_true("all of it is written", async || {
+        cache_result(&ask(&second, &embed(&json!(odd))).await.ok()) == "HIT"
     })
     .await;
     let part = ask(&second, &embed(&json!(texts))).await.ok();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use gw_testkit::sse::{Stream, chunks, text_of};
 use gw_testkit::upstream::{Step, chat_body, sse_data};
-use gw_testkit::wait::within;
+use gw_testkit::wait::{eventually_true, within};
 use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Signal};
 use serde_json::{Value, json};
@@ -51,7 +51,7 @@ async fn a_follower_has_its_own_clock() {
         let mut wire = RawClient::connect(world.gateway.addr).await;
         wire.send([head.as_bytes(), first].concat()).await;
         in_flight(&world, 1).await;
-        // This test is about timeouts, so it waits for real time.
+        // Sleeps: the follower begins this much later than the leader, and both have a timeout.
         tokio::time::sleep(EARLIER).await;
         let (client, asked) = (world.client.clone(), body.clone());
         let leader = tokio::spawn(async move {
@@ -304,10 +304,8 @@ async fn followers_read_large_pieces_on_the_cpu_pool_and_they_are_counted() {
     }
     // Those who do not read hold the piece, in their own words each.
     let held = (FOLLOWERS - 1) * BYTES as u64;
-    within("the pieces are counted", async {
-        while metric(&world, "gateway_stream_event_bytes").await < held {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+    eventually_true("the pieces are counted", async || {
+        metric(&world, "gateway_stream_event_bytes").await >= held
     })
     .await;
     let taken = metric(&world, steps).await - before;

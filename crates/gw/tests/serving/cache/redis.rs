@@ -1,8 +1,6 @@
 //! Several gateways share one cache in Redis. A Redis that is away, frozen or sends invalid data costs no client its answer.
 
-use std::time::Duration;
-
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_true;
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Redis};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -35,12 +33,7 @@ async fn cache_result_of(client: &Client, text: &str) -> String {
 
 /// Repeats a chat until it is a hit.
 async fn until_hit(client: &Client, text: &str) {
-    within("it is in the cache", async {
-        while cache_result_of(client, text).await != "HIT" {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    eventually_true("it is in the cache", async || cache_result_of(client, text).await == "HIT").await;
 }
 
 #[tokio::test]
@@ -113,12 +106,7 @@ async fn asks(gateway: &Gateway, model: &str) -> String {
 }
 
 async fn until_kept(gateway: &Gateway, model: &str) {
-    within("it is in the cache", async {
-        while asks(gateway, model).await != "HIT" {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    eventually_true("it is in the cache", async || asks(gateway, model).await == "HIT").await;
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use gw_testkit::measured::at_most;
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::{Step, chat_body, sse_data};
-use gw_testkit::wait::within;
+use gw_testkit::wait::{eventually_true, within};
 use gw_testkit::{Answer, Client, Recorded, Response, Signal};
 use serde_json::{Value, json};
 
@@ -135,12 +135,7 @@ async fn t05_another_tenants_old_answer_stands_in_for_nobodys_error() {
     body["cache"]["ttl"] = json!(1);
     a.post_json(PATH, &body).await.ok();
     world.upstream.always(Answer::error(500, "x", "down"));
-    within("it is too old", async {
-        while cache_result(&a.post_json(PATH, &body).await) != "STALE" {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
+    eventually_true("it is too old", async || cache_result(&a.post_json(PATH, &body).await) == "STALE").await;
     for (who, other) in &others {
         let answer = other.post_json(PATH, &body).await;
         assert_error(who, &answer, 502, "upstream_error", "upstream_error");

@@ -1,7 +1,7 @@
 //! Semantic cache: similarity, its report to the client, and its limits.
 
 use gw_testkit::upstream::Recorded;
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_true;
 use gw_testkit::{Answer, Client, Response};
 use serde_json::{Value, json};
 
@@ -73,17 +73,10 @@ async fn figures(world: &World) -> Value {
 
 /// Waits until the gateway has the vectors of this many answers.
 async fn known(world: &World, vectors: u64) {
-    within("the vectors are there", async {
-        while figures(world).await["semantic"]
-            .as_array()
-            .expect("is there")
-            .iter()
-            .map(|one| one["vectors"].as_u64().expect("is there"))
-            .sum::<u64>()
-            < vectors
-        {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
+    eventually_true("the vectors are there", async || {
+        let figures = figures(world).await;
+        let models = figures["semantic"].as_array().expect("is there").iter();
+        models.map(|one| one["vectors"].as_u64().expect("is there")).sum::<u64>() >= vectors
     })
     .await;
 }
@@ -280,13 +273,10 @@ async fn a_reader_of_little_patience_takes_nothing_from_others() {
     known(&world, 1).await;
     // The answer is at least a second old, which is too old for `max_age = 0`.
     let hurried = json!({ "cache": { "enabled": true, "mode": "read", "ttl": 1 } });
-    within("a second", async {
-        while cache_result(
+    eventually_true("a second", async || {
+        cache_result(
             &ask(&world.client, &with(question("Now where is my parcel? ten"), hurried.clone())).await,
-        ) == "HIT"
-        {
-            tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-        }
+        ) != "HIT"
     })
     .await;
     let answer = ask(&world.client, &question("But where is my parcel? ten")).await;
@@ -305,16 +295,14 @@ async fn who_leaves_ends_the_look_and_a_hanging_look_holds_no_budget() {
     asking.abort();
     look.until_closed().await;
     assert_eq!(world.upstream.hits(), 0);
-    within("both rows are there", async {
-        loop {
-            let rows = admin.get("/admin/v1/requests").await.ok().json();
-            let status = |row: &Value| row["status"].as_str().expect("a status").to_owned();
-            let ended: Vec<_> = rows["data"].as_array().expect("rows").iter().map(status).collect();
-            if ended == ["client_closed_request"; 2] {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    eventually_true("both rows are there", async || {
+        let rows = admin.get("/admin/v1/requests").await.ok().json();
+        let status = |row: &Value| row["status"].as_str().expect("a status").to_owned();
+        let ended: Vec<_> = rows["data"].as_array().expect("rows").iter().map(status).collect();
+        if ended == ["client_closed_request"; 2] {
+            return true;
         }
+        false
     })
     .await;
     // A late embedding call is cancelled, too.

@@ -3,7 +3,7 @@
 use gw_store::ledger::Entry;
 use gw_testkit::sse::{Stream, text_of};
 use gw_testkit::upstream::{chat_body, chat_transcript, sse_data};
-use gw_testkit::wait::within;
+use gw_testkit::wait::{eventually_true, within};
 use gw_testkit::{Answer, Signal};
 use serde_json::{Value, json};
 
@@ -122,17 +122,14 @@ pub(crate) async fn remaining_frames((mut stream, mut frames): (Stream, Vec<Stri
 /// Waits until this many requests are in flight.
 pub(crate) async fn in_flight(world: &World, count: usize) {
     let admin = world.client.with_key(ADMIN);
-    within("every request is in flight", async {
-        loop {
-            let text = admin.get("/metrics").await.text();
-            let mut lines = text.lines();
-            let many =
-                lines.find_map(|line| line.strip_prefix("gateway_http_in_flight ")?.parse::<f64>().ok());
-            if many.is_some_and(|many| many as usize >= count) {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    eventually_true("every request is in flight", async || {
+        let text = admin.get("/metrics").await.text();
+        let mut lines = text.lines();
+        let many = lines.find_map(|line| line.strip_prefix("gateway_http_in_flight ")?.parse::<f64>().ok());
+        if many.is_some_and(|many| many as usize >= count) {
+            return true;
         }
+        false
     })
     .await;
 }

@@ -396,6 +396,7 @@ async fn a_prompt_that_is_older_than_its_lifetime_has_expired_and_sessions_are_a
     let (one, other) = (session("one"), session("other"));
     assert_eq!(one.miss(&tokens, 0, 5_000).await, Value::Null);
     assert_eq!(other.miss(&tokens, 0, 5_000).await, Value::Null);
+    // Sleeps: the entry of the prompt cache is valid for a second.
     tokio::time::sleep(Duration::from_millis(1_100)).await;
     let miss = one.miss(&tokens, 0, 5_000).await;
     assert_eq!((&miss["cause"], &miss["ttl_seconds"]), (&json!("expired"), &json!(1)), "{miss}");

@@ -3,7 +3,7 @@
 use gw_testkit::Answer;
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::sse_data;
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_async;
 use serde_json::{Value, json};
 
 use crate::harness::answers::assert_broken_off;
@@ -34,14 +34,12 @@ async fn frames(world: &World, body: &Value) -> Vec<String> {
 /// The only row of the log.
 async fn only_row(world: &World) -> Value {
     let admin = world.client.with_key(ADMIN);
-    within("the row is in the ledger", async {
-        loop {
-            let rows = admin.get("/admin/v1/requests").await.ok().json();
-            if rows["data"].as_array().is_some_and(|rows| rows.len() == 1) {
-                return rows["data"][0].clone();
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    eventually_async("the row is in the ledger", async || {
+        let rows = admin.get("/admin/v1/requests").await.ok().json();
+        if rows["data"].as_array().is_some_and(|rows| rows.len() == 1) {
+            return Some(rows["data"][0].clone());
         }
+        None
     })
     .await
 }

@@ -1,9 +1,7 @@
 //! The end of a long response repeats its text. It counts as a large event until its client has it (C32, C36).
 
-use std::time::Duration;
-
 use gw_testkit::upstream::sse_data;
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_true;
 use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Client, Gateway, Signal};
 use serde_json::{Value, json};
@@ -66,10 +64,8 @@ async fn c32_the_end_of_a_long_response_counts_until_its_client_has_it() {
     for at in 0..6_u64 {
         waiting.push(stalled_at_the_end(&world, at % 2 == 0).await);
         // Four events repeat the 8 MB. Beyond its share of 128 MiB the key's stream ends as for any large event.
-        within("the end is counted or cut", async {
-            while event_bytes(&world.gateway).await < (at + 1) * 32_000_000 && cut(&world) == 0 {
-                tokio::time::sleep(Duration::from_millis(10)).await;
-            }
+        eventually_true("the end is counted or cut", async || {
+            !(event_bytes(&world.gateway).await < (at + 1) * 32_000_000 && cut(&world) == 0)
         })
         .await;
         let held = event_bytes(&world.gateway).await;
@@ -88,12 +84,7 @@ async fn c32_the_end_of_a_long_response_counts_until_its_client_has_it() {
     let frames = other.stream(RESPONSES, &body).await.rest().await;
     assert!(frames.iter().any(|frame| frame.contains("response.completed")), "{:.300}", frames.concat());
     drop(waiting);
-    within("the memory is given back", async {
-        while event_bytes(&world.gateway).await > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
+    eventually_true("the memory is given back", async || event_bytes(&world.gateway).await == 0).await;
 }
 
 #[tokio::test]
@@ -121,10 +112,8 @@ async fn c32_the_end_of_a_response_that_its_budget_cuts_counts_until_its_client_
     let stalled = reads_pieces(&stalled, &body, pieces).await;
     // Its row is written after the end was made, so the memory in which the end was made no longer counts.
     rows(&world.gateway, 2).await;
-    within("the end is counted", async {
-        while event_bytes(&world.gateway).await < pieces as u64 * 60_000 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    eventually_true("the end is counted", async || {
+        event_bytes(&world.gateway).await >= pieces as u64 * 60_000
     })
     .await;
     drop(stalled);

@@ -201,6 +201,7 @@ async fn healthz_while<T>(client: &Client, working: impl Future<Output = T>) -> 
                 longest = longest.max(start.elapsed());
             }
         }
+        // Sleeps: it asks at a fixed pace.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -309,6 +310,7 @@ async fn read_slowly(addr: SocketAddr, request: String, rate: usize) {
     assert_eq!(stream.try_write(request.as_bytes()).expect("it is written"), request.len());
     let mut buffer = vec![0; (rate / 10).max(1)];
     loop {
+        // Sleeps: the client is slow.
         tokio::time::sleep(READ_EVERY).await;
         if rate == 0 {
             continue;
@@ -338,6 +340,7 @@ async fn read_slowly_http2(addr: SocketAddr, body: String, rate: usize) {
     let mut reading = response.await.expect("an answer").into_body();
     while let Some(Ok(piece)) = reading.data().await {
         let seconds = piece.len() as f64 / rate.max(1) as f64;
+        // Sleeps: the client is slow.
         tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
         let _over = reading.flow_control().release_capacity(piece.len());
     }

@@ -1,9 +1,7 @@
 //! Responses that are made in the background.
 
-use std::time::Duration;
-
 use gw_testkit::upstream::{chat_transcript, sse_data};
-use gw_testkit::wait::within;
+use gw_testkit::wait::{eventually_async, within};
 use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Client, Signal};
 use serde_json::{Value, json};
@@ -20,14 +18,12 @@ async fn chat_world() -> World {
 /// The response, as soon as it has this status.
 pub(super) async fn until(client: &Client, id: &str, status: &str) -> Value {
     let path = format!("/v1/responses/{id}");
-    within("the response has the status", async {
-        loop {
-            let object = client.get(&path).await.ok().json();
-            if object["status"] == status {
-                return object;
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+    eventually_async("the response has the status", async || {
+        let object = client.get(&path).await.ok().json();
+        if object["status"] == status {
+            return Some(object);
         }
+        None
     })
     .await
 }

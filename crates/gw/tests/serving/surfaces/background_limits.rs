@@ -1,10 +1,8 @@
 //! Responses in the background keep what their requests took: the key's places in flight, its share of every pool, the
 //! memory of the body. They end with one line of the log, one payload and one row.
 
-use std::time::Duration;
-
 use gw_testkit::upstream::{Recorded, chat_transcript, sse_data};
-use gw_testkit::wait::within;
+use gw_testkit::wait::{eventually_async, eventually_true};
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Redis, Response, Signal, open_files};
 use serde_json::{Value, json};
 
@@ -55,12 +53,7 @@ async fn metric(gateway: &Gateway, name: &str) -> u64 {
 }
 
 async fn until_metric(gateway: &Gateway, name: &str, wanted: u64) {
-    within("the gauge has the value", async {
-        while metric(gateway, name).await != wanted {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
+    eventually_true("the gauge has the value", async || metric(gateway, name).await == wanted).await;
 }
 
 #[tokio::test]
@@ -195,13 +188,11 @@ async fn the_log_and_the_payload_of_a_background_response_hold_the_answer() {
     assert_eq!((&line["status"], &line["code"]), (&json!(200), &json!("ok")), "{line}");
     assert_eq!((&line["model"], &line["completion_tokens"]), (&json!("acme/fast"), &json!(5)), "{line}");
     let admin = world.gateway.client().with_key(ADMIN);
-    let payload = within("the payload is stored", async {
-        loop {
-            if let Some(answer) = logged(&admin, &request_id).await["payload"]["response"].as_str() {
-                return answer.to_owned();
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+    let payload = eventually_async("the payload is stored", async || {
+        if let Some(answer) = logged(&admin, &request_id).await["payload"]["response"].as_str() {
+            return Some(answer.to_owned());
         }
+        None
     })
     .await;
     assert!(payload.contains("Hello again") && payload.contains("completed"), "{payload}");
@@ -285,10 +276,8 @@ async fn c35_followers_of_a_running_response_count_as_readers() {
     assert_eq!(other.get(&own).await.status, 200);
     assert_eq!(other.get(&format!("{own}?stream=true")).await.status, 200);
     drop(followers);
-    within("the followers' memory is given back", async {
-        while stalled(&world.client, &path).await.1 != 200 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    eventually_true("the followers' memory is given back", async || {
+        stalled(&world.client, &path).await.1 == 200
     })
     .await;
 }

@@ -1,6 +1,6 @@
 //! `GET /v1/realtime`: its handshake, its events, its charges and its end.
 
-use gw_testkit::wait::{eventually, within};
+use gw_testkit::wait::{eventually, eventually_async};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -13,16 +13,14 @@ const VOICE: &str = "/v1/realtime?model=rt/voice";
 /// The rows of the surface, the newest first, when there are so many.
 pub(super) async fn rows(world: &World, count: usize) -> Vec<Value> {
     let admin = world.gateway.client().with_key(ADMIN);
-    within("the rows are in the ledger", async {
-        loop {
-            let page = admin.get("/admin/v1/requests?surface=realtime").await.json();
-            let rows = page["data"].as_array().cloned().unwrap_or_default();
-            if rows.len() >= count {
-                assert_eq!(rows.len(), count, "{page}");
-                return rows;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    eventually_async("the rows are in the ledger", async || {
+        let page = admin.get("/admin/v1/requests?surface=realtime").await.json();
+        let rows = page["data"].as_array().cloned().unwrap_or_default();
+        if rows.len() >= count {
+            assert_eq!(rows.len(), count, "{page}");
+            return Some(rows);
         }
+        None
     })
     .await
 }

@@ -3,7 +3,7 @@
 
 use gw_testkit::certificate::Certificate;
 use gw_testkit::measured::at_most;
-use gw_testkit::wait::{eventually, within};
+use gw_testkit::wait::{eventually, eventually_async, eventually_true};
 use gw_testkit::{Gateway, Launch};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -74,15 +74,12 @@ async fn an_upstream_that_does_not_read_is_told_to_the_client_with_1011() {
 /// Waits until sockets hold no memory and no place.
 async fn until_free(world: &World) {
     let admin = world.gateway.client().with_key(ADMIN);
-    within("the memory and the places are free", async {
-        loop {
-            let metrics = admin.get("/metrics").await.text();
-            if ["gateway_websocket_bytes 0", "gateway_websockets 0"].iter().all(|line| metrics.contains(line))
-            {
-                return;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    eventually_true("the memory and the places are free", async || {
+        let metrics = admin.get("/metrics").await.text();
+        if ["gateway_websocket_bytes 0", "gateway_websockets 0"].iter().all(|line| metrics.contains(line)) {
+            return true;
         }
+        false
     })
     .await;
 }
@@ -305,14 +302,12 @@ async fn take_over(world: &World) -> Gateway {
 }
 
 async fn eventually_row(admin: &gw_testkit::Client) -> Value {
-    within("the row is in the ledger", async {
-        loop {
-            let page = admin.get("/admin/v1/requests?surface=realtime").await.json();
-            if let Some(row) = page["data"].as_array().and_then(|rows| rows.first()) {
-                return row.clone();
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    eventually_async("the row is in the ledger", async || {
+        let page = admin.get("/admin/v1/requests?surface=realtime").await.json();
+        if let Some(row) = page["data"].as_array().and_then(|rows| rows.first()) {
+            return Some(row.clone());
         }
+        None
     })
     .await
 }

@@ -1,7 +1,7 @@
 //! Every rule of a key on every surface of WebSockets: the Responses API and realtime sessions.
 
 use gw_testkit::Differences;
-use gw_testkit::wait::eventually;
+use gw_testkit::wait::{eventually, eventually_async};
 use serde_json::{Value, json};
 
 use super::response;
@@ -358,14 +358,11 @@ async fn each_request_has_its_row_its_log_line_its_metrics_and_its_payload_if_th
 
 /// The row of a request. Its payload is written after it.
 async fn eventually_logged(admin: &gw_testkit::Client, id: &str, has_payload: bool) -> Value {
-    let deadline = std::time::Instant::now() + gw_testkit::wait::DEADLINE;
-    loop {
+    eventually_async("the payload is stored", async || {
         let row = logged(admin, id).await;
-        if !has_payload || !row["payload"].is_null() || std::time::Instant::now() > deadline {
-            return row;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+        (!has_payload || !row["payload"].is_null()).then_some(row)
+    })
+    .await
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! `GET /v1/responses` as a WebSocket: its handshake, its turns, its memory and its end.
 
 use gw_testkit::upstream::{chat_transcript, sse_data};
-use gw_testkit::wait::{eventually, within};
+use gw_testkit::wait::{eventually, eventually_true};
 use gw_testkit::{Answer, Signal};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
@@ -395,10 +395,8 @@ async fn sockets_are_bounded_and_idle_ones_are_closed() {
     assert_eq!((first.closed().await, second.closed().await), (Some(1001), Some(1001)));
     drop((first, second));
     let admin = world.gateway.client().with_key(ADMIN);
-    within("the places are free", async {
-        while !admin.get("/metrics").await.text().contains("gateway_websockets 0") {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
+    eventually_true("the places are free", async || {
+        admin.get("/metrics").await.text().contains("gateway_websockets 0")
     })
     .await;
 }
@@ -415,10 +413,8 @@ async fn messages_that_are_not_complete_hold_bounded_memory() {
     first.send_bytes(&head).await;
     first.send_bytes(&vec![b' '; 400 << 10]).await;
     let admin = world.gateway.client().with_key(ADMIN);
-    within("the memory is held", async {
-        while !admin.get("/metrics").await.text().contains("gateway_websocket_bytes 458752") {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
+    eventually_true("the memory is held", async || {
+        admin.get("/metrics").await.text().contains("gateway_websocket_bytes 458752")
     })
     .await;
     let mut second = socket(&world).await;
@@ -426,10 +422,8 @@ async fn messages_that_are_not_complete_hold_bounded_memory() {
     second.send_bytes(&vec![b' '; 200 << 10]).await;
     assert_eq!(second.closed().await, Some(1013));
     drop((first, second));
-    within("the memory is free", async {
-        while !admin.get("/metrics").await.text().contains("gateway_websocket_bytes 0") {
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-        }
+    eventually_true("the memory is free", async || {
+        admin.get("/metrics").await.text().contains("gateway_websocket_bytes 0")
     })
     .await;
 }

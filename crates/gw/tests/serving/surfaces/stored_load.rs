@@ -1,9 +1,7 @@
 //! Stored responses under load: what one key stores, reads back and continues is bounded, and others are served (C35).
 
-use std::time::Duration;
-
 use gw_testkit::upstream::chat_body;
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_true;
 use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Client, Gateway, Signal, open_files};
 use serde_json::{Value, json};
@@ -56,12 +54,7 @@ async fn read_bytes(gateway: &Gateway) -> u64 {
 
 /// Waits until nothing is held for readers and continuations.
 async fn given_back(world: &World) {
-    within("the memory is given back", async {
-        while read_bytes(&world.gateway).await > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    })
-    .await;
+    eventually_true("the memory is given back", async || read_bytes(&world.gateway).await == 0).await;
 }
 
 /// A reader that asks and takes nothing but the head.
@@ -152,10 +145,8 @@ async fn a_reader_that_takes_nothing_is_closed_after_the_send_timeout() {
 async fn c35_a_stored_answer_does_not_count_as_one_that_its_client_has_not_read() {
     let world = stored_in("memory", "").await;
     let id = large_answer(&world, &world.client, 4 << 20).await;
-    within("the memory of the answer is given back", async {
-        while metric(&world.gateway, "gateway_answer_bytes").await > 0 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
+    eventually_true("the memory of the answer is given back", async || {
+        metric(&world.gateway, "gateway_answer_bytes").await == 0
     })
     .await;
     world.client.get(&format!("/v1/responses/{id}")).await.ok();

@@ -109,6 +109,7 @@ impl Held {
                 // A signal lets one answer go on.
                 while !over.load(Ordering::SeqCst) {
                     word.fire();
+                    // Sleeps: the signals are fired until all answers are there, and the answers need a processor.
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
             }
@@ -183,6 +184,7 @@ async fn s16_what_a_killed_replica_held_is_known_again_when_redis_was_lost_meanw
     let firing = tokio::spawn(async move {
         loop {
             word.fire();
+            // Sleeps: the signals are fired until all answers are there, and the answers need a processor.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     });
@@ -239,6 +241,7 @@ async fn r07_requests_at_one_time_over_a_slow_redis() {
                 for (proxy, odd) in proxies.iter().zip([17, 29]) {
                     proxy.delay(Duration::from_millis(20 + step * odd % 51));
                 }
+                // Sleeps: the delay of a network changes in time.
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         }

@@ -4,7 +4,7 @@
 use gw_store::Store;
 use gw_store::ledger::Filter;
 use gw_testkit::postgres::Postgres;
-use gw_testkit::wait::{eventually_async, within};
+use gw_testkit::wait::{eventually_async, eventually_true};
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Redis, Response, Signal, eventually};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -83,16 +83,14 @@ async fn a_burst_over_two_replicas_and_three_surfaces_crosses_no_rule() {
         assert!((1..=5).contains(&served), "{matched}: {served}");
         assert_eq!(replicas.upstream.hits(), served, "{matched}");
         let spent = json!(2 * served);
-        within("all is settled", async {
-            loop {
-                let counter = replicas.counter(0, 0).await;
-                if counter["reserved_usd"] == json!(0) {
-                    let micros = counter["spent_usd"].as_f64().map(|usd| (usd * 100_000.0).round() as u64);
-                    assert_eq!(json!(micros), spent, "{matched}: {counter}");
-                    break;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        eventually_true("all is settled", async || {
+            let counter = replicas.counter(0, 0).await;
+            if counter["reserved_usd"] == json!(0) {
+                let micros = counter["spent_usd"].as_f64().map(|usd| (usd * 100_000.0).round() as u64);
+                assert_eq!(json!(micros), spent, "{matched}: {counter}");
+                return true;
             }
+            false
         })
         .await;
         for _ in served..5 {
@@ -123,17 +121,15 @@ async fn what_a_rule_gives_back_is_given_back_everywhere() {
         let refused = replicas.client(replica).post_json(CHAT, &chat("acme/fast")).await;
         assert_refused("all", &refused, "rate_limit_exceeded", "all");
     }
-    within("the requests are taken back", async {
-        loop {
-            let (counter, quiet) = (replicas.counter(1, 0).await, replicas.counter(1, 2).await);
-            let is_given_back = counter["requests_left"] == 2 && counter["in_flight_left"] == 2;
-            let is_settled = counter["spent_usd"] == json!(0.00002) && counter["reserved_usd"] == json!(0);
-            // A rule in shadow mode counts over all replicas, too.
-            if is_given_back && is_settled && quiet["spent_usd"] == json!(0.00002) {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    eventually_true("the requests are taken back", async || {
+        let (counter, quiet) = (replicas.counter(1, 0).await, replicas.counter(1, 2).await);
+        let is_given_back = counter["requests_left"] == 2 && counter["in_flight_left"] == 2;
+        let is_settled = counter["spent_usd"] == json!(0.00002) && counter["reserved_usd"] == json!(0);
+        // A rule in shadow mode counts over all replicas, too.
+        if is_given_back && is_settled && quiet["spent_usd"] == json!(0.00002) {
+            return true;
         }
+        false
     })
     .await;
 }
@@ -170,19 +166,17 @@ async fn requests_of_a_killed_replica_are_charged_to_rules_and_the_rest_is_free_
         (total.requests, total.cost as f64 / 1e15)
     };
     let (mut spent, mut sums) = (Vec::new(), (0, 0.0));
-    within("both rules have what the rows have", async {
-        loop {
-            let counters = [replicas.counter(0, 0).await, replicas.counter(0, 1).await];
-            spent = counters.iter().map(|counter| counter["spent_usd"].as_f64().unwrap_or(0.0)).collect();
-            sums = spent_in_rows().await;
-            let is_free = counters.iter().all(|counter| counter["reserved_usd"] == json!(0));
-            // The refused request has a row, too.
-            let is_charged = sums.0 == 4 && spent.iter().all(|spent| (spent - sums.1).abs() < 1e-9);
-            if is_free && is_charged {
-                break;
-            }
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    eventually_true("both rules have what the rows have", async || {
+        let counters = [replicas.counter(0, 0).await, replicas.counter(0, 1).await];
+        spent = counters.iter().map(|counter| counter["spent_usd"].as_f64().unwrap_or(0.0)).collect();
+        sums = spent_in_rows().await;
+        let is_free = counters.iter().all(|counter| counter["reserved_usd"] == json!(0));
+        // The refused request has a row, too.
+        let is_charged = sums.0 == 4 && spent.iter().all(|spent| (spent - sums.1).abs() < 1e-9);
+        if is_free && is_charged {
+            return true;
         }
+        false
     })
     .await;
     // The answered request and two prompts.

@@ -1,9 +1,7 @@
 //! Stored vectors of several models, of a changed model, and of a model that does not answer.
 
-use std::time::Duration;
-
 use gw_testkit::Answer;
-use gw_testkit::wait::within;
+use gw_testkit::wait::eventually_async;
 use serde_json::{Value, json};
 
 use super::{answer, ask, cost, embed, figures, sent, vectors, with_cache};
@@ -89,14 +87,12 @@ async fn old_vectors_stand_in_when_all_of_them_are_there_and_no_upstream_answers
     let body = embed(&json!(["a", "b", "a"]));
     let fresh = ask(&world.client, &body).await.ok();
     world.upstream.always(Answer::error(500, "x", "down"));
-    let stale = within("the vectors are too old", async {
-        loop {
-            let answer = ask(&world.client, &body).await.ok();
-            if cache_result(&answer) != "HIT" {
-                return answer;
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
+    let stale = eventually_async("the vectors are too old", async || {
+        let answer = ask(&world.client, &body).await.ok();
+        if cache_result(&answer) != "HIT" {
+            return Some(answer);
         }
+        None
     })
     .await;
     assert_eq!((cache_result(&stale), vectors(&stale)), ("STALE", vectors(&fresh)));
