@@ -8,6 +8,23 @@ use super::text::words;
 /// The word that is flagged. It is the name of its category, too.
 const FLAGGED: &str = "violence";
 
+/// The categories of OpenAI (platform.openai.com/docs/guides/moderation, November 2026). Its packages want all of them.
+const CATEGORIES: [&str; 13] = [
+    "harassment",
+    "harassment/threatening",
+    "hate",
+    "hate/threatening",
+    "illicit",
+    "illicit/violent",
+    "self-harm",
+    "self-harm/intent",
+    "self-harm/instructions",
+    "sexual",
+    "sexual/minors",
+    FLAGGED,
+    "violence/graphic",
+];
+
 pub(super) fn answer(request: &Value) -> DemoResponse {
     let inputs = match request.get("input") {
         Some(Value::Array(list)) if list.first().is_some_and(Value::is_object) => {
@@ -26,10 +43,13 @@ pub(super) fn answer(request: &Value) -> DemoResponse {
 
 fn result(text: &str) -> Value {
     let is_flagged = text.to_lowercase().contains(FLAGGED);
+    let of_each = |value: &dyn Fn(bool) -> Value| -> Value {
+        CATEGORIES.iter().map(|name| ((*name).to_owned(), value(is_flagged && *name == FLAGGED))).collect()
+    };
     json!({
         "flagged": is_flagged,
-        "categories": {FLAGGED: is_flagged},
-        "category_scores": {FLAGGED: if is_flagged { 1.0 } else { 0.0 }},
-        "category_applied_input_types": {FLAGGED: ["text"]},
+        "categories": of_each(&|is_found| json!(is_found)),
+        "category_scores": of_each(&|is_found| json!(if is_found { 1.0 } else { 0.0 })),
+        "category_applied_input_types": of_each(&|_| json!(["text"])),
     })
 }

@@ -36,7 +36,7 @@ const WORDS: [(&str, &[&str]); 7] = [
 ];
 
 /// The members that providers of OpenAI's dialect get as the client wrote them.
-const FORWARDED: [&str; 10] = [
+const FORWARDED: [&str; 11] = [
     "input_fidelity",
     "size",
     "quality",
@@ -47,6 +47,7 @@ const FORWARDED: [&str; 10] = [
     "moderation",
     "style",
     "user",
+    "safety_identifier",
 ];
 
 /// The kinds of requests for images, by their sources.
@@ -80,7 +81,7 @@ pub struct ImagesRequest {
     pub made_from: ImageUse,
     /// The received body.
     pub body: Body,
-    /// The model name as the client wrote it.
+    /// The model name as the client wrote it. It is empty if the client named none, until the gateway names one.
     pub model: String,
     /// The literal of the prompt in the body.
     prompt: Range<usize>,
@@ -127,7 +128,7 @@ pub fn parse_images_from(
 ) -> Result<ImagesRequest, Invalid> {
     let members = ParsedBody::read(&bytes, limits)?;
     let fields = Fields { members: &members };
-    let model = fields.model_or_first()?;
+    let model = fields.model_or_usual()?;
     let prompt = fields.get("prompt");
     if made_from == ImageUse::Variation {
         fields.kinds(&[("prompt", Kind::String)])?;
@@ -147,7 +148,7 @@ pub fn parse_images_from(
         return Err(Invalid { code: "unsupported_value", message: message.to_owned() });
     }
     let partial_images = fields.integer("partial_images", &(0..=MAX_PARTIAL_IMAGES))?;
-    fields.kinds(&[("user", Kind::String)])?;
+    fields.kinds(&[("user", Kind::String), ("safety_identifier", Kind::String)])?;
     let routing = fields.routing(&model)?;
     let mut references = References::default();
     let guarded = survey(members.text, &members.members, PlainOperation::Images, false, &mut references);

@@ -47,8 +47,7 @@ pub struct ModerationRequest {
 pub fn parse_moderation(bytes: Bytes, limits: &RequestLimits) -> Result<ModerationRequest, Invalid> {
     let members = ParsedBody::read(&bytes, limits)?;
     let fields = Fields { members: &members };
-    let is_named = fields.get("model").is_some() || fields.get("models").is_some();
-    let model = if is_named { fields.model_or_first()? } else { String::new() };
+    let model = fields.model_or_usual()?;
     let path = Path::Top("input");
     let input = fields.get("input").ok_or_else(|| missing(&path))?;
     let (inputs, prompt_bytes) = measure(&path, input)?;

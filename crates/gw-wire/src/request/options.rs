@@ -89,6 +89,12 @@ impl<'a> Fields<'a, '_> {
         }
     }
 
+    /// As [`Fields::model_or_first`]. Empty: the client names none, and the gateway chooses one.
+    pub(super) fn model_or_usual(&self) -> Result<String, Invalid> {
+        let is_named = self.get("model").is_some() || self.get("models").is_some();
+        if is_named { self.model_or_first() } else { Ok(String::new()) }
+    }
+
     #[inline]
     pub(super) fn boolean(&self, name: &str) -> Result<bool, Invalid> {
         boolean(&Path::Top(name), self.get(name))

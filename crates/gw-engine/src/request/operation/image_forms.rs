@@ -48,15 +48,16 @@ pub(crate) fn parse(
     let request = parse_images_from(body, made_from, limits)?;
     let names: Vec<String> = form.files.iter().map(|file| file.field.clone()).collect();
     let count = |wanted: &str| names.iter().filter(|name| *name == wanted).count();
-    let (images, masks) = (count("image"), count("mask"));
+    let (images, masks, markups) = (count("image"), count("mask"), count("markup"));
     if images == 0 {
         return Err(wrong_files("image", &[]));
     }
     let is_edit = made_from == ImageUse::Edit;
     let most = if is_edit { MOST_IMAGES } else { 1 };
-    if images > most || masks > usize::from(is_edit) || images + masks != names.len() {
+    let is_too_many = masks.max(markups) > usize::from(is_edit);
+    if images > most || is_too_many || images + masks + markups != names.len() {
         let message = format!(
-            "The form may have at most {most} files 'image', an edit one 'mask' beside, and no others."
+            "The form may have at most {most} files 'image', an edit one 'mask' and one 'markup' beside, and no others."
         );
         let mut error = Error::new(Kind::Invalid, message);
         error.code = Some("invalid_value".into());
@@ -78,6 +79,10 @@ impl OneShot for ImagesFromImages {
 
     fn facts(&self) -> OneShotFacts<'_> {
         self.request.facts()
+    }
+
+    fn name_model(&mut self, id: &str) {
+        self.request.name_model(id);
     }
 
     fn parts(&self) -> usize {

@@ -40,6 +40,10 @@ impl OneShot for ImagesRequest {
 
     facts_of_members!();
 
+    fn name_model(&mut self, id: &str) {
+        id.clone_into(&mut self.model);
+    }
+
     fn parts(&self) -> usize {
         self.n as usize
     }

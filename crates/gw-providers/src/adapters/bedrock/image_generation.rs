@@ -101,9 +101,12 @@ fn variation(
             "Invalid 'model': of this provider's models, only Nova Canvas and Titan make images from images here.",
         ));
     }
-    if files.iter().any(|file| file.field == "mask") {
+    if let Some(file) = files.iter().find(|file| file.field != "image") {
         // A mask of OpenAI is transparent where the image changes, and one of Amazon is black there.
-        return Err(unsupported("Invalid 'mask': this provider's masks are of another kind."));
+        return Err(unsupported(format!(
+            "Invalid '{}': this provider's masks are of another kind.",
+            file.field
+        )));
     }
     if files.len() > MOST_SOURCES {
         return Err(unsupported("Invalid 'image': this provider takes at most 5 images."));

@@ -94,8 +94,9 @@ fn encode_edit(
     if target.rules.predicts_images {
         return Err(unsupported("Invalid 'image': Imagen makes no images from images here."));
     }
-    if files.iter().any(|file| file.field == "mask") {
-        return Err(unsupported("Invalid 'mask': Gemini edits whole images, as the prompt says."));
+    if let Some(file) = files.iter().find(|file| file.field != "image") {
+        let message = format!("Invalid '{}': Gemini edits whole images, as the prompt says.", file.field);
+        return Err(unsupported(message));
     }
     let bytes = files.iter().map(|file| file.content.length().unwrap_or(0)).sum::<u64>();
     if bytes > MOST_FILE_BYTES {

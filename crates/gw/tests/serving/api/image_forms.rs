@@ -4,7 +4,7 @@ use gw_testkit::{Answer, FakeUpstream, Launch, PIXEL};
 use serde_json::{Value, json};
 
 use crate::harness::forms::{form, post_form};
-use crate::harness::{ADMIN, KEY, assert_invalid, binary, logged, world};
+use crate::harness::{ADMIN, KEY, Setup, assert_invalid, binary, logged, world};
 
 const EDIT: &str = "/v1/images/edits";
 const VARY: &str = "/v1/images/variations";
@@ -31,6 +31,8 @@ async fn an_edit_sends_images_and_a_mask_and_is_charged_by_tokens() {
     let body = edit(&[
         ("image[]", Some("b.png"), b"two"),
         ("mask", Some("m.png"), b"mask"),
+        ("markup", Some("o.png"), b"markup"),
+        ("safety_identifier", None, b"s-1"),
         ("input_fidelity", None, b"high"),
         ("size", None, b"1024x1024"),
         ("user", None, b"ann"),
@@ -53,6 +55,8 @@ async fn an_edit_sends_images_and_a_mask_and_is_charged_by_tokens() {
         "name=\"image[]\"; filename=\"a.png\"",
         "name=\"image[]\"; filename=\"b.png\"",
         "name=\"mask\"; filename=\"m.png\"",
+        "name=\"markup\"; filename=\"o.png\"",
+        "name=\"safety_identifier\"\r\n\r\ns-1\r\n",
     ] {
         assert!(text.contains(part), "{part} in {text}");
     }
@@ -102,6 +106,32 @@ async fn an_edit_streams_its_own_events_and_a_variation_has_one_image() {
     ]);
     let drawn = post_form(&world.client, EDIT, &demo).await.ok().json();
     assert!(drawn["data"][0]["b64_json"].as_str().is_some_and(|image| image.starts_with("iVBORw0KGgo")));
+}
+
+/// As at OpenAI, whose packages leave it out.
+#[tokio::test]
+async fn a_request_without_a_model_gets_the_first_one_that_its_key_may_use() {
+    let key = |name: &str, models: &str| {
+        format!("[[keys]]\nname = \"{name}\"\nkey = \"sk-test-{name}-models\"\nmodels = [\"{models}\"]\n")
+    };
+    let extra = key("demo", "demo/*") + &key("chat", "acme/fast");
+    let world = Setup { extra, ..Setup::default() }.start().await;
+    let edit = form(&[("image", Some("a.png"), b"one"), ("prompt", None, b"a cat")]);
+    let vary = form(&[("image", Some("a.png"), b"one")]);
+    let answered = json!({"created": 1, "data": [{"b64_json": PIXEL}]});
+    for (path, body) in [("/v1/images/generations", None), (EDIT, Some(&edit)), (VARY, Some(&vary))] {
+        let client = |key: &str| world.gateway.client().with_key(key);
+        let ask = async |client: gw_testkit::Client| match body {
+            None => client.post_json(path, &json!({"prompt": "a cat"})).await,
+            Some(body) => post_form(&client, path, body).await,
+        };
+        world.upstream.enqueue(Answer::json(200, &answered));
+        let usual = ask(client(KEY)).await.ok();
+        assert_eq!(usual.header("x-gateway-model"), Some("acme/paint"), "{path}");
+        let of_demo = ask(client("sk-test-demo-models")).await.ok();
+        assert_eq!(of_demo.header("x-gateway-model"), Some("demo/images"), "{path}");
+        assert_invalid(path, &ask(client("sk-test-chat-models")).await, "missing_required_parameter");
+    }
 }
 
 #[tokio::test]

@@ -80,6 +80,10 @@ async fn the_demo_flags_a_word_and_mistral_tells_no_flag() {
     };
     let texts = ok(&world, &json!({"model": "demo/moderation", "input": ["peace", "Violence!"]})).await;
     assert_eq!(flags(&texts), [false, true]);
+    for members in ["categories", "category_scores", "category_applied_input_types"] {
+        let told = texts["results"][1][members].as_object().expect("OpenAI's categories");
+        assert!(told.len() == 13 && told.contains_key("self-harm/intent"), "{texts}");
+    }
     let image = json!({"type": "image_url", "image_url": {"url": "https://example.com/a.png"}});
     let parts = json!([{"type": "text", "text": "violence"}, image]);
     assert_eq!(flags(&ok(&world, &json!({"model": "demo/moderation", "input": parts})).await), [true]);
