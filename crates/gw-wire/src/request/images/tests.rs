@@ -27,13 +27,13 @@ fn each_member_is_checked() {
         (r#","stream":1"#, "invalid_type"),
         (r#","partial_images":4"#, "integer_above_max_value"),
         (r#","user":1"#, "invalid_type"),
+        (r#","safety_identifier":1"#, "invalid_type"),
     ] {
         assert_eq!(parse(more).map(drop), Err(code), "{more}");
     }
-    for body in [r#"{"model":"m"}"#, r#"{"prompt":"x"}"#] {
-        let fault = parse_images(Bytes::from(body), &RequestLimits::default()).unwrap_err();
-        assert_eq!(fault.code, "missing_required_parameter");
-    }
+    let parsed = |body: &'static str| parse_images(Bytes::from(body), &RequestLimits::default());
+    assert_eq!(parsed(r#"{"model":"m"}"#).unwrap_err().code, "missing_required_parameter");
+    assert_eq!(parsed(r#"{"prompt":"x"}"#).unwrap().model, "");
     let whole =
         parse(r#","n":2,"size":"1024x1536","quality":"high","stream":true,"partial_images":2"#).unwrap();
     assert_eq!((whole.n, whole.partial_images, whole.stream), (2, 2, true));
