@@ -4,6 +4,7 @@
 
 mod build;
 mod charge_lines;
+pub(crate) mod claude_names;
 mod codex_list;
 mod compare;
 mod date;
@@ -32,7 +33,6 @@ pub use self::list::{Visible, not_found};
 pub use self::model::Model;
 use self::names::Index;
 pub use self::names::Resolved;
-pub(crate) use self::names::claude_name;
 pub use self::providers::{Discovered, ProviderFacts};
 use crate::error::Result;
 use crate::settings::{Aliases, ModelSettings};

@@ -22,7 +22,7 @@ use memchr::memmem::Finder;
 
 use self::members::{ObjectMembers, quoted};
 pub use self::places::PresetSurface;
-use crate::catalog::claude_name;
+use crate::catalog::claude_names::claude_name;
 use crate::catalog::query::shown;
 use crate::error::{Error, Kind, Result};
 use crate::names_map::NamesMap;

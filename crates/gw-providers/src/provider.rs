@@ -2,6 +2,7 @@
 
 mod account;
 mod credentials;
+mod headers;
 mod passing;
 mod secret_forms;
 mod sockets;
@@ -12,15 +13,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::failure::Failure;
 use gw_wire::request::AllowedMembers;
 use gw_wire::request::references::host_of;
-use http::header::{ACCEPT, ACCEPT_ENCODING, USER_AGENT};
-use http::{HeaderMap, HeaderName, HeaderValue};
-use secrecy::ExposeSecret;
 
+use self::credentials::Credentials;
 pub use self::credentials::KeyState;
-use self::credentials::{Credentials, NoUsableKey};
+pub(crate) use self::headers::USER_AGENT_VALUE;
+use self::headers::{Header, configured_headers};
 pub use self::passing::PassedCall;
 use self::secret_forms::secret_forms;
 use crate::adapter::{Adapter, HttpCall, Signer};
@@ -33,28 +33,9 @@ use crate::settings::{Api, PromptCacheSettings, ProviderError, ProviderSettings,
 use crate::surfaces::Surfaces;
 use crate::{presets, registry};
 
-/// Headers of the transport. Configuring them would break the framing or the origin.
-const RESERVED: [&str; 10] = [
-    "host",
-    "content-length",
-    "transfer-encoding",
-    "connection",
-    "keep-alive",
-    "te",
-    "trailer",
-    "upgrade",
-    "proxy-connection",
-    "accept-encoding",
-];
-
 /// The shortest secret that [`Provider::censor`] removes. Shorter values (`none`, the name of a team) are ordinary
 /// words.
 const MIN_SECRET_BYTES: usize = 8;
-
-pub(crate) const USER_AGENT_VALUE: HeaderValue =
-    HeaderValue::from_static(concat!("model-gateway/", env!("CARGO_PKG_VERSION")));
-
-type Header = (HeaderName, HeaderValue);
 
 /// A provider that is ready to be called.
 pub struct Provider {
@@ -382,28 +363,6 @@ impl Provider {
     pub fn keys(&self) -> Vec<(KeyState, Option<Duration>)> {
         self.credentials.states()
     }
-
-    /// Adds the headers that do not belong to the dialect, and returns the index of the key that was used.
-    fn complete(&self, headers: &mut HeaderMap) -> Result<Option<usize>, Failure> {
-        // Six headers: three here, the credentials, and the transport's `host` and `content-length`.
-        headers.reserve(6 + self.headers.len());
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-        headers.insert(USER_AGENT, USER_AGENT_VALUE);
-        if !headers.contains_key(ACCEPT) {
-            headers.insert(ACCEPT, HeaderValue::from_static("application/json"));
-        }
-        let mut used = None;
-        if self.signer.is_none()
-            && let Some((key, value)) = self.credentials.next().map_err(|back| no_key(&back))?
-        {
-            used = Some(key);
-            headers.insert(self.credentials.header(), value.clone());
-        }
-        for (name, value) in &self.headers {
-            headers.insert(name, value.clone());
-        }
-        Ok(used)
-    }
 }
 
 impl fmt::Debug for Provider {
@@ -436,12 +395,6 @@ fn identity(settings: &ProviderSettings, transport: &Transport, headers: &[Heade
     hasher.finish()
 }
 
-fn no_key(NoUsableKey(back): &NoUsableKey) -> Failure {
-    let mut failure = Failure::new(FailureKind::NoKey, "Every key of the provider is set aside.");
-    failure.retry_after = Some((*back).max(Duration::from_secs(1)));
-    failure
-}
-
 fn transport(settings: &ProviderSettings, made: Option<&str>) -> Result<Transport, SettingsError> {
     if settings.api.is_demo {
         return Ok(Transport::Demo(Demo::new()));
@@ -459,19 +412,4 @@ fn client(settings: &ProviderSettings, url: &str) -> Result<Client, SettingsErro
     };
     let client = Client::new(url, settings.allow_private_network, ca_file.as_deref())?;
     Ok(if settings.allow_plain_http { client } else { client.without_public_plain_http() })
-}
-
-fn configured_headers(settings: &ProviderSettings) -> Result<Vec<Header>, SettingsError> {
-    let mut headers = Vec::with_capacity(settings.headers.len());
-    for (name, value) in &settings.headers {
-        let parsed: HeaderName = name.parse().map_err(|_| SettingsError::HeaderName(name.clone()))?;
-        if RESERVED.contains(&parsed.as_str()) {
-            return Err(SettingsError::ReservedHeader(name.clone()));
-        }
-        let mut value = HeaderValue::from_str(value.expose_secret())
-            .map_err(|_| SettingsError::HeaderValue(name.clone()))?;
-        value.set_sensitive(true);
-        headers.push((parsed, value));
-    }
-    Ok(headers)
 }

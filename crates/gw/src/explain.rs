@@ -82,7 +82,7 @@ fn offline(common: &Common, key: Option<&str>, request: Bytes) -> Result<Bytes, 
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();
     let deployed = setup.deploy(&Sealer::random()).map_err(|problems| CommandError::problems(&problems))?;
-    let engine = crate::serve::engine(&setup, deployed, Stored::default(), &mut Registry::default())?;
+    let engine = crate::engine_parts::engine(&setup, deployed, Stored::default(), &mut Registry::default())?;
     let key = key.map(|key| key_id(&setup, key)).transpose()?;
     let parameters = query(&[("key", key.as_deref())]);
     gw_admin::explain_route(&engine, &Caller::operator(), &parameters, request, |_| RequestMarks::default())

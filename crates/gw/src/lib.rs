@@ -13,6 +13,7 @@ pub mod console_link;
 pub mod diagnostics;
 pub mod doctor;
 pub mod drill;
+pub mod engine_parts;
 pub mod explain;
 pub mod export;
 pub mod first_start;

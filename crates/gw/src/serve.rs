@@ -11,43 +11,34 @@ use gw_command::{CommandError, Common, print};
 use gw_config::setup::{self, Setup};
 use gw_config::stored_configuration::{self, StoredConfiguration};
 use gw_config::{encryption_key, paths};
-use gw_engine::cpu_pool::CpuPool;
-use gw_engine::engine::{Deployed, Stored};
-use gw_engine::ledger_spending::LedgerSpending;
-use gw_engine::payloads::Payloads;
+use gw_engine::Engine;
+use gw_engine::engine::Deployed;
 use gw_engine::request::trace::Tracer;
-use gw_engine::settings::EngineSettings;
-use gw_engine::stored_responses::{ResponsePlace, ResponseTable, StoredResponses};
-use gw_engine::{Engine, Limiter};
-use gw_identity::Issuers;
 use gw_providers::adapter::ListedModel;
 use gw_providers::seal::Sealer;
 use gw_server::settings::ServerSettings;
 use gw_server::{AccessLog, Listeners, LogLine, OperatorServices, ServerState, Shutdown};
-use gw_store::journal::Journal;
-use gw_store::{Store, StoredKey};
+use gw_store::Store;
 use gw_telemetry::{Exporter, OtlpSettings, TraceQueue};
 use gw_wire::calendar;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
-use crate::clock::TrustedClock;
 use crate::diagnostics::GatewayDiagnostics;
-use crate::ledger::{self, Ledger};
+use crate::engine_parts::{EngineParts, SETTLE_TIMEOUT, build_engine_parts, workers};
+use crate::ledger::Ledger;
 use crate::listeners::{self, PassedSockets, SocketOrigin, Sockets};
 use crate::log_writer::{self, LogWriter};
 use crate::nightly_reconcile::NightlyReconcile;
-use crate::payloads::{self, PayloadTasks};
+use crate::payloads::PayloadTasks;
 use crate::reload::{self, Live, Reloader, Trigger};
-use crate::response_cache::CurrentCache;
 use crate::serve_args::ServeArgs;
 use crate::service_manager::ServiceManager;
 use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
-use crate::stored_responses::DatabaseResponses;
 use crate::{
-    alerts, console_link, first_start, hand_over, identity, limit_metrics, local_servers, management,
-    memory_limit, model_discovery, provider_metrics, readiness, response_cache, store, telemetry, watch,
+    alerts, console_link, first_start, hand_over, limit_metrics, local_servers, management, memory_limit,
+    model_discovery, provider_metrics, readiness, store, telemetry, watch,
 };
 
 /// The files of the web console.
@@ -61,8 +52,6 @@ const ACCESS_LOG_DELAY: Duration = Duration::from_millis(100);
 const BLOCKING_THREADS: usize = 16;
 /// The longest wait for these threads when the program ends.
 const THREADS_TIMEOUT: Duration = Duration::from_millis(500);
-/// The longest wait for Redis to take the last charges, at the start and at the end of the program.
-const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest wait of a start for the model lists of servers that were found on this machine.
 const LOCAL_LIST_TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -158,63 +147,6 @@ fn tell_console(base: Option<&str>, data: &Path) {
             "console on {base}/ui/ (sign in with a key, or with the link of 'model-gateway login')"
         );
     }
-}
-
-/// The engine and the parts that it uses.
-struct EngineParts {
-    engine: Arc<Engine>,
-    journal: Arc<Journal>,
-    payloads: Arc<Payloads>,
-    limiter: Limiter,
-    clock: Arc<TrustedClock>,
-    response_cache: CurrentCache,
-    issuers: Option<Issuers>,
-}
-
-async fn build_engine_parts(
-    setup: &Setup,
-    store: &Store,
-    keys: Vec<StoredKey>,
-    deployed: Vec<Deployed>,
-    sealer: Sealer,
-    registry: &mut Registry,
-) -> Result<EngineParts, CommandError> {
-    let (clock, last_use) = TrustedClock::open(store, registry).await?;
-    let (journal, left) = ledger::open(setup, store, last_use, registry).await?;
-    let spending = Arc::new(LedgerSpending::new(store.clone(), Arc::clone(&journal)));
-    let limiter = match setup.config.redis.clone() {
-        Some(redis) => Limiter::over_redis(redis, spending).await,
-        None => Limiter::in_process(spending),
-    };
-    ledger::register_limiter(&limiter, registry);
-    let teams = store.teams().await.map_err(CommandError::runtime)?;
-    let response_cache = response_cache::open(&setup.config, registry).await;
-    let payloads = payloads::open(&setup.config.store, registry)?;
-    let issuers = identity::start(&setup.config.identity).await;
-    let is_in_database = setup.config.responses.place == ResponsePlace::Database;
-    let open =
-        || -> Arc<dyn ResponseTable> { DatabaseResponses::start(store.clone(), sealer.clone(), &clock) };
-    let table = is_in_database.then(open);
-    let stored = Stored {
-        keys,
-        teams,
-        journal: Some(Arc::clone(&journal)),
-        payloads: Some(Arc::clone(&payloads)),
-        limiter: limiter.clone(),
-        caching: response_cache.load_full(),
-        responses: StoredResponses::new(setup.config.responses, table),
-        sealer,
-        issuers: issuers.clone(),
-        cpu: CpuPool::new(workers())
-            .map_err(|error| CommandError::Runtime(format!("the CPU pool: {error}")))?,
-    };
-    let engine = engine(setup, deployed, stored, registry)?;
-    let may_remove_journal = ledger::charge(setup, &engine, &limiter, &left).await?;
-    limiter.drain(SETTLE_TIMEOUT).await;
-    if may_remove_journal && limiter.delivery_figures().waiting == 0 {
-        left.remove_segments();
-    }
-    Ok(EngineParts { engine, journal, payloads, limiter, clock, response_cache, issuers })
 }
 
 /// The parts of a gateway that is ready to serve.
@@ -421,27 +353,6 @@ async fn complete_providers(setup: &mut Setup, args: &ServeArgs, own: SocketAddr
     search
 }
 
-/// Builds the engine of the configuration.
-///
-/// # Errors
-/// Exit code 2 with the problems of the catalogue.
-pub fn engine(
-    setup: &Setup,
-    deployed: Vec<Deployed>,
-    stored: Stored,
-    registry: &mut Registry,
-) -> Result<Arc<Engine>, CommandError> {
-    let wrong = |problems: Vec<String>| CommandError::problems(&problems);
-    if !setup.config.cache.semantic.is_empty() {
-        let problems = setup.semantic_problems(&setup.catalog(false).map_err(wrong)?);
-        if !problems.is_empty() {
-            return Err(wrong(problems));
-        }
-    }
-    let settings = EngineSettings { allowed_bytes: memory_limit::allowed(), ..setup.config.engine.clone() };
-    Engine::new(settings, deployed, setup.documents.clone(), stored, registry).map_err(wrong)
-}
-
 /// Asks all providers with `discover` for their models at once, and returns the first model in the order of ids.
 async fn first_lists(engine: &Arc<Engine>, deployed: &[Deployed]) -> Option<String> {
     let mut asking = tokio::task::JoinSet::new();
@@ -456,14 +367,6 @@ async fn first_lists(engine: &Arc<Engine>, deployed: &[Deployed]) -> Option<Stri
     }
     let models = tokio::time::timeout(LOCAL_LIST_TIMEOUT, asking.join_all()).await.unwrap_or_default();
     models.into_iter().flatten().min()
-}
-
-/// The number of threads that serve the network: `TOKIO_WORKER_THREADS`, or the number of cores.
-fn workers() -> usize {
-    let configured = std::env::var("TOKIO_WORKER_THREADS").ok().and_then(|count| count.parse().ok());
-    configured
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
-        .max(1)
 }
 
 /// The access log on standard output: text in a terminal, JSON elsewhere.

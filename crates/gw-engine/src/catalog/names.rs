@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use super::claude_names::claude_name;
 use super::model::Model;
 use super::providers::ProviderFacts;
 use crate::names_map::NamesMap;
@@ -56,14 +57,6 @@ pub(super) struct ListedAlias {
     pub(super) name: Box<str>,
     /// A second name of the alias, which the model discovery of Claude Code keeps.
     pub(super) claude_name: Option<Box<str>>,
-}
-
-/// The name under which Claude Code lists an alias. Its model discovery keeps a name that contains `claude` or `anthropic`
-/// in any case (Claude Code documentation, "Gateway protocol reference", August 2026). None: it keeps the alias itself.
-pub(crate) fn claude_name(alias: &str) -> Option<String> {
-    let small = alias.to_ascii_lowercase();
-    let is_kept = ["claude", "anthropic"].iter().any(|kept| small.contains(kept));
-    (!is_kept).then(|| format!("claude-{}", alias.replace('/', "-")))
 }
 
 impl Index {

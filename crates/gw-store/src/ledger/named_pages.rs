@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 use super::known_days::DAY;
-use super::source::push_hours;
+use super::source::{counted, push_hours};
 use super::{Cursor, Entry, Filter, HOUR_MS, Sums, read, sqlite};
 use crate::db::{MAX_SEARCH_TIME, Result, Store};
 use crate::sql::{Row, Sql};
@@ -174,15 +174,6 @@ impl Store {
         filter.push_columns(&mut sql);
         sql.push(" GROUP BY hour");
         self.search(sql, hour_and_rows).await
-    }
-}
-
-/// The column of sums with the number of rows that may have the status of the filter.
-pub(super) fn counted(filter: &Filter) -> &'static str {
-    match filter.status.as_deref() {
-        None => "requests",
-        Some("ok") => "requests - failed",
-        Some(_) => "failed",
     }
 }
 

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::attribution::{push_detail, push_named_days};
-use super::named_pages::counted;
-use super::source::{push_hours, push_source};
+use super::source::{counted, push_hours, push_source};
 use super::{Cursor, Entry, Filter, GroupBy, HOUR_MS, Sums, Tokens, joined, line, sqlite};
 use crate::db::{Result, Store};
 use crate::sql::{Row, Sql};

@@ -36,6 +36,15 @@ pub(super) fn push_hours<'q>(sql: &mut Sql<'q>, filter: &'q Filter) {
     filter.push_session(sql);
 }
 
+/// The column of sums with the number of rows that may have the status of the filter.
+pub(super) fn counted(filter: &Filter) -> &'static str {
+    match filter.status.as_deref() {
+        None => "requests",
+        Some("ok") => "requests - failed",
+        Some(_) => "failed",
+    }
+}
+
 /// The whole days of a filter in unix seconds: the first one, and the end of the last one. None: there is none.
 pub(super) fn whole_days(filter: &Filter) -> Option<(i64, i64)> {
     let (first, end) = hours(filter);

@@ -10,7 +10,8 @@ use sqlx::migrate::Migrate;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqliteConnection};
 
-use super::{CHANGES, beside, migrator, prepare};
+use super::migrations::{CHANGES, migrator};
+use super::{beside, prepare};
 use crate::error::{Error, Result};
 use crate::private;
 use crate::sql::Sql;

@@ -3,6 +3,9 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
+use sqlx::migrate::Migrator;
+
+use super::migrations::CHANGES;
 use super::*;
 use crate::Store;
 use crate::keys::{NewKey, Role};

@@ -17,7 +17,7 @@ use secrecy::SecretString;
 
 use super::fault::Fault;
 use super::upstream::Upstream;
-use crate::serve;
+use crate::engine_parts;
 
 /// The shortest configured first-token or idle timeout is shortened to this, which is long enough for a busy machine.
 const TARGET_MIN_TIMEOUT: Duration = Duration::from_secs(1);
@@ -103,7 +103,7 @@ impl DrillGateway {
         }
         let deployed =
             setup.deploy(&Sealer::random()).map_err(|problems| CommandError::problems(&problems))?;
-        serve::engine(&setup, deployed, Stored::default(), &mut Registry::default())
+        engine_parts::engine(&setup, deployed, Stored::default(), &mut Registry::default())
     }
 
     /// The drilled settings.

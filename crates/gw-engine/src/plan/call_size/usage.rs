@@ -1,0 +1,131 @@
+//! The usage of a call: what its upstream reports, within what is possible, and an estimate of the rest.
+
+use gw_wire::request::native_policy::results_of;
+use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Unit, UnitCount, Usage, small};
+
+use super::{CallSize, MAX_INNER_CALLS, UNKNOWN_CONTEXT_TOKENS};
+use crate::catalog::Model;
+
+/// An upstream is believed if it counts up to so many times the units that a call can have: it counts by rules of its own.
+const MAX_UNITS_FACTOR: u64 = 1_000;
+/// A token count up to this one is believed, whatever the catalogue says of the model: the provider bills its own count, and a catalogue
+/// may be older than the model.
+const MAX_BELIEVED_TOKENS: u64 = 1 << 24;
+
+impl CallSize {
+    /// The usage of the call: the reported counts, and an estimate for counts that were not reported.
+    ///
+    /// A count that no model can have becomes the limit of the model calls that the call may consist of. No count of a text is zero if
+    /// something was read or written.
+    pub(crate) fn usage(&self, reported: Option<Usage>, answer_bytes: u64, model: &Model) -> Usage {
+        let estimate = Usage {
+            hosted: self.hosted,
+            has_unpriced: self.is_unpriced,
+            units: self.units.before_answer(),
+            // The usage counts complete images.
+            ..Usage::estimate(self.prompt_tokens, if self.makes_images() { 0 } else { answer_bytes })
+        };
+        let Some(mut usage) = reported else {
+            return self.with_partial_images(estimate, answer_bytes, model);
+        };
+        usage.has_unpriced |= self.is_unpriced;
+        if usage.hosted.is_none() {
+            usage.hosted = self.hosted;
+        }
+        if usage.units.is_none() {
+            usage.units = self.units.before_answer();
+        }
+        if let Some(most) = self.most
+            && usage.units.exceeds(most.times(MAX_UNITS_FACTOR))
+        {
+            (usage.units, usage.estimated) = (most, true);
+        }
+        let longest_prompt = model.context_length.unwrap_or(MAX_BELIEVED_TOKENS);
+        let longest_answer = model.max_output_tokens.unwrap_or(longest_prompt);
+        let inner_calls = if self.has_inner_calls { MAX_INNER_CALLS } else { 1 };
+        let most = |of_one: u64, count: u64, seen: u64| {
+            of_one.saturating_mul(count.max(1)).saturating_mul(inner_calls).min(MAX_BELIEVABLE).max(seen)
+        };
+        // An image has no tokens of a text, and a transcript may have none of its own.
+        let has_told = self.most.is_some() && usage.total() > 0;
+        let counts = [
+            (&mut usage.prompt, estimate.prompt, most(longest_prompt, self.prompts, estimate.prompt)),
+            (
+                &mut usage.completion,
+                estimate.completion,
+                most(longest_answer, self.answers, estimate.completion),
+            ),
+        ];
+        let mut is_unknown = false;
+        for (count, estimate, most) in counts {
+            let is_credible = *count <= most.max(MAX_BELIEVED_TOKENS);
+            // Nothing is known of the tokens of an image whose count no model can have.
+            is_unknown |= !is_credible && self.most.is_some() && estimate == 0;
+            let credible = match *count {
+                0 if !has_told => estimate,
+                count if is_credible => count,
+                // The inputs of a one-shot request are known, so the estimate is close.
+                _ if self.most.is_some() => estimate,
+                _ => most,
+            };
+            usage.estimated |= credible != *count;
+            *count = credible;
+        }
+        usage.has_unpriced |= is_unknown;
+        if self.has_inner_calls && usage.unread_calls > 0 {
+            self.add_further_readings(&mut usage, model);
+        }
+        let within = |part: Option<u64>, whole: u64| part.map(|part| part.min(whole));
+        usage.cached = within(usage.cached, usage.prompt);
+        usage.cache_write = within(usage.cache_write, usage.prompt);
+        usage.reasoning = within(usage.reasoning, usage.completion);
+        let small_within = |part: Option<u32>, whole: u64| part.map(|part| part.min(small(whole)));
+        usage.audio_prompt = small_within(usage.audio_prompt, usage.prompt);
+        for part in
+            [&mut usage.audio_completion, &mut usage.accepted_prediction, &mut usage.rejected_prediction]
+        {
+            *part = small_within(*part, usage.completion);
+        }
+        usage
+    }
+
+    /// Adds the partial images of an answer that was not completed. They have tokens where image tokens have a price. Where each image has one,
+    /// the cost is unknown: the provider may have made the images and bill them.
+    fn with_partial_images(&self, usage: Usage, answer_bytes: u64, model: &Model) -> Usage {
+        let has_price = model.prices.as_ref().is_some_and(|prices| prices.gateway.image_output.is_some());
+        if !self.makes_images() {
+            return usage;
+        }
+        if !has_price {
+            return Usage { has_unpriced: true, ..usage };
+        }
+        let completion = answer_bytes.div_ceil(BYTES_PER_TOKEN);
+        Usage { completion, image_completion: Some(small(completion)), ..usage }
+    }
+
+    fn makes_images(&self) -> bool {
+        [Unit::Image, Unit::Pixel].into_iter().any(|unit| self.units.of(unit) > UnitCount::default())
+    }
+
+    /// Adds the prompts that the model read after the calls of the provider's tools, where the upstream has told the first
+    /// reading only. They are bounded as in a reservation.
+    ///
+    /// The stream of an OpenAI-type chat shows no calls before its usage, so there is nothing to add. The one search of
+    /// `web_search_options` adds no reading either: the search models of OpenAI and Perplexity report the prompt alone, also
+    /// at the end of a complete answer, and a client that leaves must not pay more.
+    fn add_further_readings(&self, usage: &mut Usage, model: &Model) {
+        let calls = usage.unread_calls.min(MAX_INNER_CALLS as u32);
+        let once = usage.prompt.div_ceil(self.prompts.max(1));
+        let context = model.context_length.unwrap_or(UNKNOWN_CONTEXT_TOKENS).max(once);
+        let times = u64::from(calls);
+        let all = once.saturating_mul(times).saturating_add(results_of(calls, &usage.hosted));
+        usage.prompt = usage.prompt.saturating_add(all.min(context.saturating_mul(times)));
+        // The later readings find the tokens that the first reading found in the provider's cache or wrote to it.
+        let kept = usage.cached.unwrap_or(0).saturating_add(usage.cache_write.unwrap_or(0)).min(once);
+        if kept > 0 {
+            usage.cached = Some(usage.cached.unwrap_or(0).saturating_add(kept.saturating_mul(times)));
+        }
+        usage.unread_calls = 0;
+        usage.estimated = true;
+    }
+}
