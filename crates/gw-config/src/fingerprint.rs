@@ -1,4 +1,4 @@
-//! A digest of each setting, so that a reload finds the settings that differ. Secrets count.
+//! A digest of each setting, so that a reload finds the settings that differ. The digest includes secrets.
 
 use std::collections::BTreeMap;
 use std::fmt;

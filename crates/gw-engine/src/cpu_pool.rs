@@ -321,7 +321,7 @@ where
                 }
                 HostState::There(slot) => match slot.poll(cx) {
                     Taken::Output(output) => return Poll::Ready(output),
-                    // A wake-up may have come while the future was away, so it is polled at once.
+                    // A wake-up may have come while the CPU pool polled the future, so it is polled at once.
                     Taken::Future(future, waiting) => this.state = HostState::Here(future, waiting),
                     Taken::Nothing => {
                         this.state = HostState::There(slot);

@@ -47,7 +47,7 @@ pub(crate) async fn execute(services: &Services, mut call: Box<Call>) -> Result<
     }
 }
 
-/// Calls upstreams for this request alone, without a client, and gives the stream at once: errors are events of the stream.
+/// Calls upstreams for this request alone, without a client, and returns the stream at once: errors are events of the stream.
 /// A stream that is dropped cancels its upstream call.
 ///
 /// # Errors

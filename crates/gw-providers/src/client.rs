@@ -2,7 +2,7 @@
 //! upstreams is here.
 
 mod address;
-mod body;
+pub(crate) mod body;
 mod clock;
 mod dial;
 pub(crate) mod error;
@@ -13,7 +13,7 @@ mod http2;
 pub mod images;
 mod origin;
 mod pool;
-mod request_body;
+pub(crate) mod request_body;
 mod socket;
 mod socket_io;
 mod tls;

@@ -1,4 +1,4 @@
-//! An upstream inside this process: it gets the calls of a provider in place of the network. Nothing but tests brings one.
+//! An upstream inside this process: it gets the calls of a provider in place of the network. Only tests use it.
 
 use std::fmt;
 use std::future::Future;
@@ -9,7 +9,7 @@ use gw_wire::failure::Failure;
 use http::HeaderMap;
 
 use crate::adapter::HttpCall;
-use crate::client::BodyChunk;
+use crate::client::body::BodyChunk;
 
 /// An upstream that answers calls without a socket. Dropping a response ends its call, as closing a connection does.
 pub trait InProcess: fmt::Debug + Send + Sync {

@@ -10,7 +10,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method};
 
 use crate::adapter::HttpCall;
-use crate::client::{StreamedBody, TornUpload, UploadSource};
+use crate::client::request_body::{StreamedBody, TornUpload, UploadSource};
 
 /// The content of a file.
 pub trait FileSource: Send + Sync + fmt::Debug {

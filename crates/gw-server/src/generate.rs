@@ -26,7 +26,6 @@ use crate::preset::{self, PresetTarget};
 use crate::refusal::overloaded_error;
 use crate::request_record::RequestRecord;
 use crate::response::{Content, ExtraHeaders, GatewayReply, HttpReply, JSON, spell_reset};
-use crate::router::Generation;
 use crate::session::session_of;
 use crate::upload::{self, BodySender, BoxError};
 use crate::wishes::Wishes;
@@ -55,6 +54,17 @@ const MAX_CPU_POOL_WAIT: Duration = Duration::from_secs(1);
 
 /// The largest body in which a worker itself looks for the session and the tags.
 const MAX_INLINE_BYTES: usize = 256 << 10;
+
+/// The kinds of generation requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Generation {
+    /// An answer.
+    Answer(Operation),
+    /// `POST /v1/messages/count_tokens`, `POST /v1/responses/input_tokens` and `countTokens` of the Gemini API.
+    CountTokens,
+    /// `POST /v1/responses/compact`.
+    Compact,
+}
 
 /// Checks limits, media type and body, then calls the engine.
 pub(crate) async fn generate<B>(
@@ -292,7 +302,7 @@ fn add_limit_headers(limits: &LimitStates, extra: &mut ExtraHeaders) {
     }
 }
 
-/// Appends the values of a limit's headers; gives the end of each.
+/// Appends the values of a limit's headers, and returns the end of each.
 fn spell_window(text: &mut Vec<u8>, (limit, remaining, reset): (u64, u64, Duration)) -> [usize; 3] {
     let mut number = itoa::Buffer::new();
     text.extend_from_slice(number.format(limit).as_bytes());

@@ -30,7 +30,7 @@ use crate::cut::until_cut;
 use crate::discard::{DISCARD_PATIENCE, OVERLOADED_PATIENCE, settle_body};
 use crate::form;
 use crate::gemini_url;
-use crate::generate::{generate, rare_header};
+use crate::generate::{Generation, generate, rare_header};
 use crate::live_tail;
 use crate::management_call::ManagementCall;
 use crate::ops;
@@ -42,7 +42,7 @@ use crate::request_record::RequestRecord;
 use crate::response::{
     Content, ExtraHeaders, GatewayReply, HttpReply, MESSAGES_REQUEST_ID, PROCESSING_MS, REQUEST_ID,
 };
-use crate::router::{self, Endpoint, Generation, Guard, Route, RouteMatch};
+use crate::router::{self, Endpoint, Guard, Route, RouteMatch};
 use crate::security_headers::{harden, sandbox};
 use crate::sign_in::{self, API_KEY, SignInCall};
 use crate::sockets;

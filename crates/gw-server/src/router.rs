@@ -15,14 +15,15 @@ use http::Method;
 use http::request::Parts;
 
 use self::aliases::of_alias;
+pub(crate) use self::endpoint::Endpoint;
 pub use self::endpoint::Guard;
 use self::endpoint::plain;
-pub(crate) use self::endpoint::{Endpoint, Generation};
 use crate::admin;
 use crate::catalogue;
 use crate::configuration;
 use crate::cors::Audience;
 use crate::gemini_url;
+use crate::generate::Generation;
 use crate::listener::Listener;
 use crate::metrics::RouteLabel;
 use crate::ops;

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 /// The time after which a step of a test counts as hung. A busy machine is slow, and no test passes or fails by its speed.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
-/// Polls `probe` until it gives a value; panics with `what` after [`DEADLINE`].
+/// Polls `probe` until it returns a value; panics with `what` after [`DEADLINE`].
 #[track_caller]
 pub fn eventually<T>(what: &str, probe: impl FnMut() -> Option<T>) -> impl Future<Output = T> {
     eventually_within(DEADLINE, what, probe)
 }
 
-/// Polls `probe` until it gives a value; panics with `what` after `limit`.
+/// Polls `probe` until it returns a value; panics with `what` after `limit`.
 #[track_caller]
 pub fn eventually_within<T>(
     limit: Duration,
@@ -32,7 +32,7 @@ pub fn eventually_within<T>(
     }
 }
 
-/// Polls the future of `probe` until it gives a value; panics with `what` after [`DEADLINE`].
+/// Polls the future of `probe` until it returns a value; panics with `what` after [`DEADLINE`].
 #[track_caller]
 pub fn eventually_async<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>) -> impl Future<Output = T> {
     within(what, async move {
@@ -46,7 +46,7 @@ pub fn eventually_async<T>(what: &str, mut probe: impl AsyncFnMut() -> Option<T>
     })
 }
 
-/// Polls the future of `probe` until it gives `Ok`; panics with `what` and the last error after [`DEADLINE`].
+/// Polls the future of `probe` until it returns `Ok`; panics with `what` and the last error after [`DEADLINE`].
 #[track_caller]
 pub fn eventually_ok<T, E: fmt::Debug>(
     what: &str,

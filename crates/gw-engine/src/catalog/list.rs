@@ -232,7 +232,7 @@ pub(super) fn page(
     Ok(Bytes::from(body))
 }
 
-/// The body of `GET /v1/models/{id}`. A bare name or an alias gives its first model that the caller may see.
+/// The body of `GET /v1/models/{id}`. A bare name or an alias leads to its first model that the caller may see.
 pub(super) fn one(index: &Index, id: &str, visible: Visible<'_>) -> Result<Bytes> {
     // A slash at the end of a path has no meaning, but a model's name may end with one.
     let without = || index.resolve(id.strip_suffix('/')?);

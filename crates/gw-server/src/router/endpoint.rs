@@ -9,6 +9,7 @@ use http::Method;
 use http::request::Parts;
 
 use crate::catalogue::CatalogueCall;
+use crate::generate::Generation;
 use crate::listener::Listener;
 use crate::management_call::ManagementFunction;
 use crate::response::GatewayReply;
@@ -80,17 +81,6 @@ pub(crate) enum Endpoint {
     Live,
     /// No endpoint: the answer is 404.
     NotFound,
-}
-
-/// The kinds of generation requests.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Generation {
-    /// An answer.
-    Answer(Operation),
-    /// `POST /v1/messages/count_tokens`, `POST /v1/responses/input_tokens` and `countTokens` of the Gemini API.
-    CountTokens,
-    /// `POST /v1/responses/compact`.
-    Compact,
 }
 
 /// The endpoint of an operation whose body needs no translation.

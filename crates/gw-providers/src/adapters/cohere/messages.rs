@@ -1,4 +1,4 @@
-//! The messages of a chat. Cohere has OpenAI's roles, ids and calls. It calls text beside calls the plan.
+//! The messages of a chat. Cohere has OpenAI's roles, ids and calls. Cohere calls the text beside tool calls `tool_plan`.
 
 use std::borrow::Cow;
 

@@ -27,7 +27,7 @@ pub(super) struct WaitingCalls<'a> {
 }
 
 impl<'a> WaitingCalls<'a> {
-    /// Takes a call, and gives its id in the chat. An id that the client left out follows from the call, so that it is the
+    /// Takes a call, and returns its id in the chat. An id that the client left out follows from the call, so that it is the
     /// same in each request of the conversation.
     pub(super) fn open(
         &mut self,
@@ -53,7 +53,7 @@ impl<'a> WaitingCalls<'a> {
         id
     }
 
-    /// Takes the result of a call, and gives the call's id in the chat.
+    /// Takes the result of a call, and returns the call's id in the chat.
     pub(super) fn answer(
         &mut self,
         path: &Path<'_>,
