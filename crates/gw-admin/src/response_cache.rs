@@ -108,7 +108,7 @@ impl CachePurge {
     pub async fn run(&self, engine: &Engine) -> Result<Bytes> {
         if let Some(caching) = engine.response_cache() {
             for purge in &self.purges {
-                caching.cache().purge(purge).await.map_err(|_| {
+                caching.purge(purge).await.map_err(|_| {
                     let message =
                         "The shared cache was not purged, because its Redis does not answer. Try again.";
                     Error::new(Kind::StoreUnavailable, message).retry_after(Duration::from_secs(1))

@@ -91,6 +91,14 @@ impl Cache {
         Found::of(stored, max_age, now_ms)
     }
 
+    /// As [`Cache::look`], without waiting. None: the answers are in Redis.
+    pub fn look_here(&self, key: &Key, max_age: Duration, now_ms: u64) -> Option<Found> {
+        match &self.store {
+            Store::InProcess(store) => Some(Found::of(store.get(key, now_ms), max_age, now_ms)),
+            Store::Redis(_) => None,
+        }
+    }
+
     /// Looks up the answer under a key, at any age.
     pub async fn peek(&self, key: &Key, now_ms: u64) -> Peeked {
         let found = match &self.store {

@@ -10,6 +10,7 @@
 //! 6. settled exactly once, however it ends (`call/settlement.rs`).
 
 use std::borrow::Cow;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,7 +40,9 @@ use crate::request::operation::{image_forms, parse, transcription};
 use crate::request::uploads::{FormKind, UploadedForm};
 use crate::response::headers::cache_status;
 use crate::response::reply::Reply;
+use crate::response_cache::ResponseCache;
 use crate::response_cache::cache_request::CacheUse;
+use crate::response_cache::known_questions::KnownQuestion;
 use crate::response_cache::{embeddings, serve};
 use crate::services::Services;
 use crate::session_guard::GuardedRequest;
@@ -54,9 +57,14 @@ pub(crate) async fn run(
     client: Box<RequestContext>,
     body: Bytes,
 ) -> Result<Reply> {
-    let call = begin(services, operation.into(), client, body, |body, limits| parse(operation, body, limits))
-        .await?;
-    answer(services, call).await
+    let find = |cache: &Arc<ResponseCache>| cache.known.find(operation, &client.caller, &body);
+    let known = services.response_cache.load().as_ref().and_then(find);
+    let read = |body, limits: &RequestLimits| match known.as_ref().and_then(|known| known.request(limits)) {
+        Some(request) => Ok(request),
+        None => parse(operation, body, limits),
+    };
+    let call = begin(services, operation.into(), client, body, read).await?;
+    answer_known(services, call, known).await
 }
 
 /// As [`run`], for a form with files.
@@ -188,15 +196,26 @@ pub(crate) async fn begin_sized(
 ///
 /// # Errors
 /// The refusal of the reservation, or the error of the last attempt.
-pub(crate) async fn answer(services: &Services, call: Box<Call>) -> Result<Reply> {
+pub(crate) fn answer(services: &Services, call: Box<Call>) -> impl Future<Output = Result<Reply>> {
+    answer_known(services, call, None)
+}
+
+/// As [`answer`]. `known` is the body of the request, if the cache has answered it before.
+async fn answer_known(
+    services: &Services,
+    call: Box<Call>,
+    known: Option<Arc<KnownQuestion>>,
+) -> Result<Reply> {
     let is_heavy = call.context.is_heavy;
     let response_cache = services.response_cache.load_full();
     let cache_use = match &response_cache {
-        Some(cache) => Some((cache, offload_if(is_heavy, || CacheUse::of(cache, &call)).await)),
+        Some(cache) => {
+            Some((cache, offload_if(is_heavy, || CacheUse::of(cache, &call, known.as_deref())).await))
+        }
         None => None,
     };
     match cache_use {
-        Some((cache, CacheUse::Answer(wanted))) => Box::pin(serve::run(services, cache, call, wanted)).await,
+        Some((cache, CacheUse::Answer(wanted))) => serve::run(services, cache, call, wanted).await,
         Some((cache, CacheUse::Vectors(wanted))) => {
             Box::pin(embeddings::serve::run(services, cache, call, *wanted)).await
         }

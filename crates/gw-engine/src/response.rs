@@ -4,5 +4,5 @@ pub(crate) mod disconnect;
 pub mod event_stream;
 pub(crate) mod followed_stream;
 pub mod hand_over;
-pub(crate) mod headers;
+pub mod headers;
 pub mod reply;

@@ -9,6 +9,7 @@ pub(crate) mod caching;
 pub(crate) mod embeddings;
 pub(crate) mod follower_stream;
 mod hit;
+pub(crate) mod known_questions;
 mod leader;
 mod question;
 mod rendered;

@@ -23,7 +23,9 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn monotonic_micros(&self) -> f64 {
-        self.0.elapsed().as_nanos() as f64 / 1000.0
+        let elapsed = self.0.elapsed();
+        // A number of 128 bits takes longer to convert.
+        elapsed.as_secs() as f64 * 1_000_000.0 + f64::from(elapsed.subsec_nanos()) / 1000.0
     }
 
     fn unix_seconds(&self) -> i64 {

@@ -291,7 +291,9 @@ fn add_limit_headers(limits: &LimitStates, extra: &mut ExtraHeaders) {
     let ends = [requests, tokens].map(|window| window.map(|window| spell_window(&mut text, window)));
     let (text, mut begin) = (Bytes::from(text), 0);
     // These headers, and all others of the answer.
-    extra.reserve(MOST_HEADERS);
+    if extra.capacity() == 0 {
+        *extra = Vec::with_capacity(MOST_HEADERS);
+    }
     for (names, ends) in LIMIT_NAMES.iter().zip(ends) {
         for (name, end) in names.iter().zip(ends.into_iter().flatten()) {
             if let Ok(value) = HeaderValue::from_maybe_shared(text.slice(begin..end)) {

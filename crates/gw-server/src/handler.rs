@@ -11,6 +11,7 @@ use futures_util::FutureExt;
 use gw_admin::Requester;
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::passthrough_routes::PassthroughRoute;
+use gw_engine::response::headers::number;
 use gw_engine::settings::Role;
 use gw_engine::{Caller, request_id};
 use gw_wire::dialects::ClientDialect;
@@ -173,7 +174,7 @@ fn finish(
     }
     if !matches!(reply.content, Content::Stream(_)) {
         let millis = u64::try_from(record.accepted.elapsed().as_millis()).unwrap_or(u64::MAX);
-        extra.push((PROCESSING_MS, HeaderValue::from(millis)));
+        extra.push((PROCESSING_MS, number(millis)));
     }
     extra.push((X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
     extra.extend(record.state.cors.of(audience).allow(&parts.headers).headers());

@@ -274,8 +274,13 @@ impl LedgerLine {
 
     /// Notes an answer out of the cache.
     pub(crate) fn note_cached(&mut self, stored: &Stored, fallback: bool, paid: &BilledUsage) {
-        self.entry.model = (*stored.model_used).to_owned();
-        self.entry.provider = (*stored.provider).to_owned();
+        for (name, used) in
+            [(&mut self.entry.model, &stored.model_used), (&mut self.entry.provider, &stored.provider)]
+        {
+            if **name != **used {
+                *name = (**used).to_owned();
+            }
+        }
         self.entry.fallback = fallback;
         self.entry.cache_hit = true;
         self.note_saved(stored.cost);
@@ -296,7 +301,7 @@ impl LedgerLine {
     pub(crate) fn end(mut self, status: &str, ttft_ms: Option<u64>, latency_ms: u64) {
         // A disconnect ended the request, whatever its upstream reported later.
         if self.entry.status.is_empty() || status == Kind::ClientClosedRequest.code() {
-            status.clone_into(&mut self.entry.status);
+            self.entry.status = status.to_owned();
         }
         self.entry.ttft_ms = ttft_ms;
         self.entry.latency_ms = latency_ms;

@@ -4,6 +4,7 @@ use bytes::Bytes;
 use gw_wire::money::Money;
 use http::{HeaderName, HeaderValue};
 
+use crate::catalog::Model;
 use crate::plan::candidate::Candidate;
 
 const MODEL: HeaderName = HeaderName::from_static("x-gateway-model");
@@ -28,8 +29,12 @@ pub(crate) fn left_header(femtos: i128) -> Option<(HeaderName, HeaderValue)> {
 
 /// The headers that name the candidate that answered.
 pub(crate) fn reply_headers(candidate: Option<&Candidate>) -> Vec<(HeaderName, HeaderValue)> {
-    let Some(candidate) = candidate else { return Vec::new() };
-    with_names(candidate.model.answer_names().clone())
+    candidate.map_or_else(Vec::new, |candidate| names_of(&candidate.model))
+}
+
+/// The headers that name a model and its provider, made once for each model.
+pub(crate) fn names_of(model: &Model) -> Vec<(HeaderName, HeaderValue)> {
+    with_names(model.answer_names().clone())
 }
 
 /// The headers that name a model and its provider.
@@ -50,4 +55,44 @@ pub(crate) const AGE: HeaderName = HeaderName::from_static("age");
 /// The header with the cache status.
 pub(crate) fn cache_status(what: &'static str) -> (HeaderName, HeaderValue) {
     (CACHE, HeaderValue::from_static(what))
+}
+
+/// The digits of all numbers below 1,000, three for each.
+#[expect(clippy::indexing_slicing, reason = "the compiler runs it")]
+static SMALL_NUMBERS: [u8; 3_000] = {
+    let (mut text, mut number) = ([0; 3_000], 0);
+    while number < 1_000 {
+        // Each digit fits a byte.
+        text[number * 3] = b'0' + (number / 100) as u8;
+        text[number * 3 + 1] = b'0' + (number / 10 % 10) as u8;
+        text[number * 3 + 2] = b'0' + (number % 10) as u8;
+        number += 1;
+    }
+    text
+};
+
+/// A number as the value of a header. Small ones need no memory.
+#[must_use]
+pub fn number(value: u64) -> HeaderValue {
+    let digits = match value {
+        0..10 => 1,
+        10..100 => 2,
+        100..1_000 => 3,
+        _ => return HeaderValue::from(value),
+    };
+    let end = usize::try_from(value).unwrap_or(0) * 3 + 3;
+    let text = SMALL_NUMBERS.get(end - digits..end).and_then(|text| std::str::from_utf8(text).ok());
+    text.map_or_else(|| HeaderValue::from(value), HeaderValue::from_static)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::number;
+
+    #[test]
+    fn a_number_is_written_in_decimal() {
+        for value in (0..1_100).chain([u64::MAX]) {
+            assert_eq!(number(value), value.to_string().as_str());
+        }
+    }
 }

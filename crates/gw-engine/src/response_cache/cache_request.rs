@@ -9,6 +9,7 @@ use crate::call::Call;
 use crate::request::ValidatedRequest;
 use crate::response_cache::caching::ResponseCache;
 use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
+use crate::response_cache::known_questions::KnownQuestion;
 use crate::response_cache::question::{CandidateIdentities, native_of_fallbacks, question};
 use crate::response_cache::settings::CachingSettings;
 
@@ -19,6 +20,8 @@ pub(crate) struct CacheRequest {
     pub(crate) directives: CacheDirectives,
     /// The lifetime of its answer.
     pub(crate) ttl: Duration,
+    /// The cache has answered this body before, and knows it.
+    pub(crate) is_known: bool,
 }
 
 /// How a request uses the response cache.
@@ -34,8 +37,8 @@ pub(crate) enum CacheUse {
 }
 
 impl CacheUse {
-    /// Decides how a call uses the cache.
-    pub(crate) fn of(cache: &ResponseCache, call: &Call) -> Self {
+    /// Decides how a call uses the cache. `known` is its body, if the cache has answered it before.
+    pub(crate) fn of(cache: &ResponseCache, call: &Call, known: Option<&KnownQuestion>) -> Self {
         let Some((directives, ttl)) = cache.directives(call) else { return Self::None };
         let planned = match &call.context.request {
             _ if directives.is_bypass() => None,
@@ -50,7 +53,10 @@ impl CacheUse {
                 .and_then(|request| EmbeddingsCacheRequest::of(cache, call, request, directives, ttl))
                 .map(|wanted| Self::Vectors(Box::new(wanted))),
             ValidatedRequest::Chat(_) | ValidatedRequest::Completion(_) => {
-                cache.key(call).map(|key| Self::Answer(CacheRequest { key, directives, ttl }))
+                let is_known = known.is_some();
+                cache
+                    .key(call, known)
+                    .map(|key| Self::Answer(CacheRequest { key, directives, ttl, is_known }))
             }
         };
         planned.unwrap_or_else(|| {
@@ -83,17 +89,23 @@ impl ResponseCache {
     }
 
     /// The key of the answer. Only an answer of a requested model is kept, so its key ignores fallbacks.
-    pub(crate) fn key(&self, call: &Call) -> Option<Key> {
-        let named = CandidateIdentities::of(call);
-        let asked = named.asked();
-        Key::of(&self.scope(&call.context.client.caller), &question(call, &asked))
+    pub(crate) fn key(&self, call: &Call, known: Option<&KnownQuestion>) -> Option<Key> {
+        let (named, scope) = (CandidateIdentities::of(call), self.scope(&call.context.client.caller));
+        if let Some(key) = known.and_then(|known| known.key(&scope, &named)) {
+            return Some(key);
+        }
+        let key = Key::of(&scope, &question(call, &named.asked()))?;
+        if let Some(known) = known {
+            known.note(scope, named, key);
+        }
+        Some(key)
     }
 
     /// The key of the shared call. Such a call is answered by whatever its plan reaches, and fails if its plan fails, so its
     /// key includes fallbacks. Only requests with the same routing options and cache directives share a call.
     /// `stamp` is that of the request.
     pub(crate) fn flight(call: &Call, wanted: &CacheRequest, stamp: Stamp) -> Key {
-        let CacheRequest { key, directives, ttl } = wanted;
+        let CacheRequest { key, directives, ttl, .. } = wanted;
         let named = CandidateIdentities::of(call);
         let mut hasher = DefaultHasher::new();
         (directives.can_read, directives.can_write, directives.max_age, directives.stale_if_error, ttl)

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use gw_cache::{Cache, Scope, SimilarityFigures, SingleFlight};
+use gw_cache::{Cache, Purge, PurgeError, Scope, SimilarityFigures, SingleFlight};
 
 use crate::auth::Caller;
 use crate::document_memory::{DocumentMemory, MAX_ANSWER_BYTES};
+use crate::response_cache::known_questions::KnownQuestions;
 use crate::response_cache::semantic::Semantic;
 use crate::response_cache::settings::{CachingSettings, SemanticSettings};
 use crate::response_cache::shared_answer::{FlightError, FlightResult};
@@ -20,6 +21,7 @@ pub struct ResponseCache {
     pub(crate) flights: Arc<SingleFlight<FlightResult, FlightError>>,
     pub(crate) settings: CachingSettings,
     pub(crate) semantic: Semantic,
+    pub(crate) known: KnownQuestions,
     /// The memory of answers that are made of cached vectors. A short request can have a long answer that no upstream sends and
     /// no budget pays. It is apart from the memory of documents: a request that completes its cached vectors holds a part of
     /// this one while it waits for its document, and in one memory such requests could wait for each other.
@@ -32,7 +34,8 @@ impl ResponseCache {
     pub fn new(cache: Cache, settings: CachingSettings, semantic: Vec<SemanticSettings>) -> Self {
         let vectors = Arc::new(DocumentMemory::new(MAX_VECTOR_ANSWERS * MAX_ANSWER_BYTES as u64));
         let semantic = Semantic::new(semantic, &Semantic::default());
-        Self { cache: Arc::new(cache), flights: Arc::default(), settings, semantic, vectors }
+        let known = KnownQuestions::default();
+        Self { cache: Arc::new(cache), flights: Arc::default(), settings, semantic, known, vectors }
     }
 
     /// A cache with the answers and shared calls of this one, under other settings. An alias with unchanged settings keeps its similar questions.
@@ -43,6 +46,7 @@ impl ResponseCache {
             flights: Arc::clone(&self.flights),
             settings,
             semantic: Semantic::new(semantic, &self.semantic),
+            known: KnownQuestions::default(),
             vectors: Arc::clone(&self.vectors),
         }
     }
@@ -52,7 +56,16 @@ impl ResponseCache {
         self.semantic.figures().into_iter()
     }
 
-    /// The store, for purges and figures.
+    /// As [`Cache::purge`]. The questions are forgotten, too.
+    ///
+    /// # Errors
+    /// As [`Cache::purge`].
+    pub async fn purge(&self, purge: &Purge) -> Result<(), PurgeError> {
+        self.known.clear();
+        self.cache.purge(purge).await
+    }
+
+    /// The store, for figures.
     #[must_use]
     pub fn cache(&self) -> &Cache {
         &self.cache

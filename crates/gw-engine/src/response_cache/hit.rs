@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue};
 
 use crate::error::Result;
 use crate::response::event_stream::EventStream;
-use crate::response::headers::{AGE, cache_status, named};
+use crate::response::headers::{AGE, cache_status, number};
 use crate::response::reply::{Reply, ReplyBody};
 use crate::response_cache::rendered::{replayed, written};
 use crate::response_cache::reply_context::ReplyContext;
@@ -26,14 +26,14 @@ pub(crate) fn reply(
     what: &'static str,
     warnings: &[&'static str],
 ) -> Result<Reply> {
-    let mut headers = named(&stored.model_used, &stored.provider);
+    let mut headers = reply_context.names(stored);
     headers.push(cache_status(what));
     headers.extend(reply_context.cost_header());
     if let Some(similar) = reply_context.similar(stored) {
         headers.extend(header(SIMILARITY, &similar.shown()));
         headers.extend(header(SOURCE, &similar.source));
     }
-    headers.push((AGE, HeaderValue::from(stored.lifetime.age_ms(now_ms()) / 1000)));
+    headers.push((AGE, number(stored.lifetime.age_ms(now_ms()) / 1000)));
     let body = if reply_context.streams {
         let events = replayed(reply_context, stored, warnings)?;
         ReplyBody::Stream(Box::new(EventStream::ready(events, reply_context.deadline)))

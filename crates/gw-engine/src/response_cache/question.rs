@@ -8,6 +8,7 @@ use crate::plan::tenant_policy::is_forwarded;
 
 /// The candidates of a call with the settings that change their answers, in an order that does not depend on the
 /// routing.
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct CandidateIdentities(pub(crate) Vec<(u32, bool, String)>);
 
 impl CandidateIdentities {

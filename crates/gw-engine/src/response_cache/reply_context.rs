@@ -12,10 +12,11 @@ use http::{HeaderName, HeaderValue};
 
 use crate::call::Call;
 use crate::call::progress::Warnings;
+use crate::catalog::Model;
 use crate::clock::{self, millis};
 use crate::cpu_pool::CpuPool;
 use crate::request::context::CallLog;
-use crate::response::headers::{cache_status, cost_header, named};
+use crate::response::headers::{cache_status, cost_header, named, names_of};
 use crate::response_cache::shared_answer::SharedAnswer;
 use crate::response_cache::stream_reader::{ReaderMemory, StreamReader};
 
@@ -29,6 +30,8 @@ pub(crate) struct ReplyContext {
     pub(crate) strategy: &'static str,
     /// The opening of the request's own stream, with the first candidate's model.
     opening: Opening,
+    /// The model of the first candidate, which is mostly the one that answered.
+    first: Option<Arc<Model>>,
     pub(crate) fallback_used: bool,
     /// The warnings about the request itself.
     warnings: Warnings,
@@ -46,7 +49,8 @@ impl ReplyContext {
     pub(crate) fn new(call: &Call) -> Self {
         let first = call.plan.candidates.first();
         let prompt_tokens = first.map_or(0, |first| call.context.request.prompt_tokens(first));
-        let model = first.map_or_else(String::new, |first| first.model.upstream_model.to_string());
+        // `to_string` of an `Arc<str>` would go through a formatter.
+        let model = first.map_or_else(String::new, |first| (*first.model.upstream_model).to_owned());
         let opening = call.context.opening(model, prompt_tokens);
         let context = &call.context.client;
         Self {
@@ -58,6 +62,7 @@ impl ReplyContext {
             fallback_used: false,
             warnings: call.progress.warnings.clone(),
             similarity: None,
+            first: first.map(|first| Arc::clone(&first.model)),
             streams: call.context.request.wants_stream(),
             keepalive: context.keepalive,
             log: Arc::clone(&context.log),
@@ -77,10 +82,20 @@ impl ReplyContext {
 
     /// The headers of the leader's own answer.
     pub(crate) fn headers(&self, done: &SharedAnswer, what: &'static str) -> Vec<(HeaderName, HeaderValue)> {
-        let mut headers: Vec<_> = named(&done.answer.model_used, &done.answer.provider);
+        let mut headers = self.names(&done.answer);
         headers.push(cache_status(what));
         headers.extend(self.cost_header());
         headers
+    }
+
+    /// The headers that name the model that answered and its provider.
+    pub(crate) fn names(&self, stored: &Stored) -> Vec<(HeaderName, HeaderValue)> {
+        let is_named =
+            |model: &&Arc<Model>| model.id == stored.model_used && model.provider == stored.provider;
+        match self.first.as_ref().filter(is_named) {
+            Some(model) => names_of(model),
+            None => named(&stored.model_used, &stored.provider),
+        }
     }
 
     /// The header with the cost of a complete answer in another dialect than OpenAI's, whose body may have no member for it.

@@ -1,9 +1,10 @@
 //! Serves a chat or a text completion with the response cache.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use gw_cache::{End, Follower, Found, Next, Outcome, Role, Stored, Wants};
+use futures_util::FutureExt;
+use gw_cache::{CacheDirectives, End, Follower, Found, Next, Outcome, Role, Stamp, Stored, Wants};
 
 use crate::call::Call;
 use crate::clock;
@@ -29,6 +30,14 @@ use crate::services::Services;
 /// The longest first look after which the leader looks again.
 const SLOW_LOOK: Duration = Duration::from_millis(20);
 
+/// The first look at the cache.
+struct FirstLook {
+    stamp: Stamp,
+    at: Instant,
+    /// An answer that is too old for the request.
+    stale: Option<Arc<Stored>>,
+}
+
 /// Serves a chat or a text completion with the cache.
 ///
 /// # Errors
@@ -40,20 +49,39 @@ pub(crate) async fn run(
     wanted: CacheRequest,
 ) -> Result<Reply> {
     let reply_context = ReplyContext::new(&call);
-    let stamp = caching.cache.stamp();
-    let mut stale = None;
-    let looked_at = clock::now();
-    if wanted.directives.can_read {
-        match caching.cache.look(&wanted.key, wanted.directives.max_age, now_ms()).await {
-            Found::Fresh(stored) => {
-                caching.cache.count(Outcome::Hit(&stored));
-                call.finish_cached(&stored, false, &[]);
-                return reply(&reply_context, &stored, "HIT", &[]).await;
+    let mut first = FirstLook { stamp: caching.cache.stamp(), at: clock::now(), stale: None };
+    let CacheDirectives { can_read, max_age, .. } = wanted.directives;
+    let found = match can_read.then(|| caching.cache.look_here(&wanted.key, max_age, now_ms())) {
+        None => Found::Nothing,
+        Some(Some(found)) => found,
+        Some(None) => Box::pin(caching.cache.look(&wanted.key, max_age, now_ms())).await,
+    };
+    match found {
+        Found::Fresh(stored) => {
+            caching.cache.count(Outcome::Hit(&stored));
+            if !wanted.is_known {
+                let scope = caching.scope(&call.context.client.caller);
+                caching.known.note(&call, scope, wanted.key);
             }
-            Found::Stale(stored) => stale = Some(stored),
-            Found::Nothing => {}
+            call.finish_cached(&stored, false, &[]);
+            return reply(&reply_context, &stored, "HIT", &[]).await;
         }
+        Found::Stale(stored) => first.stale = Some(stored),
+        Found::Nothing => {}
     }
+    // In a box, because a hit needs none of it.
+    after_first_look(services, caching, reply_context, call, (wanted, first)).boxed().await
+}
+
+/// Serves a request for which the first look has found no answer.
+async fn after_first_look(
+    services: &Services,
+    caching: &Arc<ResponseCache>,
+    reply_context: ReplyContext,
+    call: Box<Call>,
+    (wanted, first): (CacheRequest, FirstLook),
+) -> Result<Reply> {
+    let FirstLook { stamp, at, stale } = first;
     // Only a miss needs the key of the shared call.
     let flight = offload_if(call.context.is_heavy, || ResponseCache::flight(&call, &wanted, stamp)).await;
     let (flights, wants) = (&caching.flights, if reply_context.streams { Wants::Chunks } else { Wants::End });
@@ -65,7 +93,7 @@ pub(crate) async fn run(
     let (follower, call) = match role {
         Role::Leader(lead, follower) => {
             // A slow store is not asked twice.
-            let looks_again = wanted.directives.can_read && clock::since(looked_at) < SLOW_LOOK;
+            let looks_again = wanted.directives.can_read && clock::since(at) < SLOW_LOOK;
             let cpu = call.context.cpu.clone();
             let drain = services.disconnect_drain_of(&call);
             let work = LeaderCall {

@@ -122,6 +122,12 @@ impl Body {
         &self.bytes
     }
 
+    /// The same body in bytes of its own. Those of a received body may be a part of a larger buffer.
+    #[must_use]
+    pub fn detached(&self) -> Self {
+        Self { bytes: Bytes::copy_from_slice(&self.bytes), ..self.clone() }
+    }
+
     /// The JSON text of a top-level member; None for `null`, which counts as absent.
     #[must_use]
     #[inline]

@@ -5,6 +5,7 @@ pub(crate) mod embeddings;
 mod embeddings_bounds;
 mod followers;
 mod key;
+mod known_questions;
 mod memory;
 mod redis;
 mod scope;

@@ -13,6 +13,7 @@ use crate::clock::{self, millis};
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind};
 use crate::metrics::RequestEnd;
 use crate::occurrences::Occurrence;
+use crate::request::context::CallRecord;
 
 /// How a request ends.
 pub(crate) enum Outcome<'a> {
@@ -145,19 +146,15 @@ impl Settlement {
     /// Writes the ledger's line, and settles the reservations after it: a process that dies in between must not have charged the budget for a
     /// request that the ledger does not have.
     fn settle(&mut self) {
-        let now = clock::now();
+        let (now, record) = (clock::now(), self.log.record());
+        let duration = now.saturating_duration_since(self.accepted);
         if let Some(line) = self.line.take() {
             if let Some((provider, model, used)) = line.prompt_cache() {
                 self.metrics.prompt_cache(provider, model, used);
             }
-            let record = self.log.record();
-            line.end(
-                record.status.unwrap_or("ok"),
-                record.ttft_ms,
-                millis(now.saturating_duration_since(self.accepted)),
-            );
+            line.end(record.status.unwrap_or("ok"), record.ttft_ms, millis(duration));
         }
-        self.measure(now);
+        self.measure(now, duration, &record);
         if let Some(tracing) = self.tracing.take() {
             tracing.end(&self.upstream_calls);
         }
@@ -188,12 +185,10 @@ impl Settlement {
     }
 
     /// Measures the request for the metrics.
-    fn measure(&self, now: Instant) {
-        let record = self.log.record();
+    fn measure(&self, now: Instant, duration: Duration, record: &CallRecord) {
         if record.fallback && record.status == Some("ok") {
             self.upstream_calls.last_answering().iter().for_each(|it| self.metrics.fell_back(&it.metrics));
         }
-        let duration = now.saturating_duration_since(self.accepted);
         if let Some((begin, end)) = self.upstream_calls.span() {
             let before = begin.saturating_duration_since(self.accepted);
             self.metrics.overhead(before, now.saturating_duration_since(end));

@@ -13,7 +13,7 @@ impl UpstreamCalls {
     /// tokens than those of the calls.
     pub(crate) fn charges(&self, is_merged: bool) -> Option<Box<Charges>> {
         let Records { attempts, calls, .. } = &mut *self.records.lock();
-        if let [only] = calls.as_slice()
+        if let [only] = calls.as_mut_slice()
             && !is_merged
             && only.has_only_tokens(attempts)
         {
@@ -41,13 +41,13 @@ impl UpstreamCalls {
 
 impl UpstreamCall {
     /// Whether the tokens of the row, at the prices of the row's model, give the cost of the call.
-    fn has_only_tokens(&self, attempts: &[AttemptState]) -> bool {
+    fn has_only_tokens(&mut self, attempts: &[AttemptState]) -> bool {
         let is_plain =
             |model: &Model| model.prices.as_ref().is_none_or(|prices| prices.units.of(Unit::Query).is_none());
         let is_of_the_row = attempts
             .get(self.attempt)
             .is_some_and(|attempt| Arc::ptr_eq(&attempt.candidate.model, &self.model));
-        is_of_the_row && is_plain(&self.model) && self.usage().as_ref().is_none_or(is_of_text)
+        is_of_the_row && is_plain(&self.model) && self.billed().is_none_or(|billed| is_of_text(&billed.usage))
     }
 }
 

@@ -8,7 +8,9 @@ use gw_wire::reply::{ChatChoice, ChatReply, Finish, STOP_SEQUENCE, TextChoice, T
 use serde_json::Value;
 
 use super::lenient::Reference;
-use super::wire::{FinishReason, OpenAiCall, OpenAiChoice, OpenAiChoices, OpenAiEnvelope, OpenAiFunction};
+use super::wire::{
+    FinishReason, OpenAiCall, OpenAiChoice, OpenAiChoices, OpenAiEnvelope, OpenAiFunction, OpenAiMessage,
+};
 use super::{quick, repair, usage};
 use crate::adapters::annotations::{Annotations, CitedSource};
 use crate::adapters::failure::{body_text, gave_up, invalid, invalid_json, reported};
@@ -46,26 +48,29 @@ pub(super) fn completion(body: &[u8]) -> Result<TextReply<'_>, Failure> {
 }
 
 /// The choices of an answer; a failure when the envelope is an error.
-fn choices<'a>(envelope: &mut OpenAiEnvelope<'a>, text: &str) -> Result<OpenAiChoices<'a>, Failure> {
+fn choices<'e, 'a>(
+    envelope: &'e mut OpenAiEnvelope<'a>,
+    text: &str,
+) -> Result<&'e mut OpenAiChoices<'a>, Failure> {
     if envelope.is_error() {
         let error = serde_json::from_str(text).unwrap_or(Value::Null);
         return Err(reported(&error, FailureKind::Server));
     }
-    envelope.choices.take().ok_or_else(|| invalid("the body has no choices"))
+    envelope.choices.as_mut().ok_or_else(|| invalid("the body has no choices"))
 }
 
 fn chat_reply<'a>(envelope: &mut OpenAiEnvelope<'a>, text: &str) -> Result<ChatReply<'a>, Failure> {
-    let choices = choices(envelope, text)?;
-    let mut used = envelope.usage_text();
-    let members = envelope.members().map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)));
     let mut indices = Indices::default();
-    let (mut read, mut stop) = (Vec::with_capacity(1), None);
-    for choice in choices {
+    let (mut read, mut stop, mut used) = (Vec::with_capacity(1), None, None);
+    // A choice is large, so its parts are taken where it is.
+    for choice in choices(envelope, text)?.iter_mut() {
         used = used.or(choice.usage);
         stop = stop.or(choice.stop_sequence());
-        let finish = finish(&choice)?;
-        read.push(chat_choice(indices.next(&choice), choice, finish));
+        let finish = finish(choice)?;
+        read.push(chat_choice(indices.next(choice), choice, finish));
     }
+    let used = envelope.usage_text().or(used);
+    let members = envelope.members().map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)));
     let fingerprint = envelope.take_fingerprint();
     Ok(ChatReply {
         model: envelope.model.take().map(|text| text.0).filter(|text| !text.is_empty()),
@@ -77,23 +82,31 @@ fn chat_reply<'a>(envelope: &mut OpenAiEnvelope<'a>, text: &str) -> Result<ChatR
     })
 }
 
-fn chat_choice(index: u32, choice: OpenAiChoice<'_>, finish: Option<Finish>) -> ChatChoice<'_> {
-    let mut message = choice.message.map(|message| *message).or(choice.delta).unwrap_or_default();
+fn chat_choice<'a>(index: u32, choice: &mut OpenAiChoice<'a>, finish: Option<Finish>) -> ChatChoice<'a> {
+    let (mut none, text) = (None, choice.text.take());
+    let message = match (choice.message.as_deref_mut(), choice.delta.as_mut()) {
+        (Some(message), _) | (None, Some(message)) => message,
+        (None, None) => none.insert(OpenAiMessage::default()),
+    };
     let reasoning = message.take_reasoning();
     let references = message.content.as_mut().and_then(|content| content.2.take());
     let mut read = ChatChoice {
         index,
-        content: message.content.map(|content| content.0).or_else(|| choice.text.map(|text| text.0)),
+        content: message.content.take().map(|content| content.0).or_else(|| text.map(|text| text.0)),
         reasoning,
-        refusal: message.refusal.map(|text| text.0).filter(|text| !text.is_empty()),
-        tool_calls: message.tool_calls.unwrap_or_default().into_iter().filter_map(tool_call).collect(),
+        refusal: message.refusal.take().map(|text| text.0).filter(|text| !text.is_empty()),
+        tool_calls: message.tool_calls.take().unwrap_or_default().into_iter().filter_map(tool_call).collect(),
         function_call: message
             .function_call
+            .take()
             .map(|call| name_and_arguments(*call))
             .filter(|(name, _)| !name.is_empty()),
         // Images of this dialect are among the extras.
         images: Vec::new(),
-        extras: message.extras.into_iter().map(|(name, value)| (name, Cow::Borrowed(value))).collect(),
+        extras: std::mem::take(&mut message.extras)
+            .into_iter()
+            .map(|(name, value)| (name, Cow::Borrowed(value)))
+            .collect(),
         logprobs: choice.logprobs.map(Cow::Borrowed),
         finish,
     };
@@ -128,17 +141,16 @@ fn name_and_arguments(called: OpenAiFunction<'_>) -> (Cow<'_, str>, Cow<'_, str>
 }
 
 fn text_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<TextReply<'a>, Failure> {
-    let choices = choices(&mut envelope, text)?;
-    let mut used = envelope.usage_text();
-    let mut indices = Indices::default();
-    let mut read = Vec::new();
-    for choice in choices {
+    let (mut indices, mut read, mut used) = (Indices::default(), Vec::new(), None);
+    for choice in choices(&mut envelope, text)?.iter_mut() {
         used = used.or(choice.usage);
-        let (index, finish) = (indices.next(&choice), finish(&choice)?);
-        let content = || choice.message?.content.map(|content| content.0);
-        let text = choice.text.map(|text| text.0).or_else(content).unwrap_or_default();
+        let (index, finish) = (indices.next(choice), finish(choice)?);
+        let text = choice.text.take().map(|text| text.0);
+        let content = || choice.message.as_mut()?.content.take().map(|content| content.0);
+        let text = text.or_else(content).unwrap_or_default();
         read.push(TextChoice { index, text, logprobs: choice.logprobs.map(Cow::Borrowed), finish });
     }
+    let used = envelope.usage_text().or(used);
     Ok(TextReply {
         model: envelope.model.map(|text| text.0).filter(|text| !text.is_empty()),
         choices: read,

@@ -42,7 +42,9 @@ const TIERS: [&str; 7] =
 impl<'de> OpenAiEnvelope<'de> {
     /// Takes the fingerprint. A value that is no text is none.
     pub(super) fn take_fingerprint(&mut self) -> Option<Cow<'de, str>> {
-        let fingerprint: LenientText<'de> = serde_json::from_str(self.fingerprint.take()?.0).ok()?;
+        let RawText(json) = self.fingerprint.take()?;
+        let fingerprint: Option<LenientText<'de>> = quick::document(json);
+        let fingerprint = fingerprint.or_else(|| serde_json::from_str(json).ok())?;
         Some(fingerprint.0).filter(|text| !text.is_empty())
     }
 
@@ -123,6 +125,13 @@ impl<'de> OpenAiCall<'de> {
 pub(super) struct OpenAiChoices<'de> {
     first: Option<OpenAiChoice<'de>>,
     more: Vec<OpenAiChoice<'de>>,
+}
+
+impl<'de> OpenAiChoices<'de> {
+    /// The choices where they are.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut OpenAiChoice<'de>> {
+        self.first.iter_mut().chain(&mut self.more)
+    }
 }
 
 impl<'de> IntoIterator for OpenAiChoices<'de> {

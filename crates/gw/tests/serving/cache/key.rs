@@ -227,7 +227,10 @@ async fn i21_every_member_that_matters_is_another_question_and_no_other_member_i
         // A miss, and then stored.
         let bytes = other.to_string().into_bytes();
         assert_eq!(ask_and_count(&world, client, &bytes).await, miss(), "{other}");
-        assert_eq!(ask_and_count(&world, client, &bytes).await, hit(), "{other}");
+        // From the third hit on the gateway knows the question by its bytes.
+        for _ in 0..3 {
+            assert_eq!(ask_and_count(&world, client, &bytes).await, hit(), "{other}");
+        }
     }
     for same in same() {
         assert_eq!(ask_and_count(&world, client, same.to_string().as_bytes()).await, hit(), "{same}");
