@@ -44,6 +44,21 @@ impl Filter {
             push_has_element(sql, table, &element, is_postgres);
         }
     }
+
+    /// Writes the condition by which PostgreSQL's index `ledger_by_end_user` finds the rows of an end user, and perhaps a few others.
+    pub(super) fn push_end_user(&self, sql: &mut Sql<'_>) {
+        let Some((dimension, name)) =
+            self.names.iter().find(|(dimension, _)| *dimension == Dimension::EndUser)
+        else {
+            return;
+        };
+        let element = serde_json::to_string(&text_of(*dimension, name)).unwrap_or_default();
+        let begin = element.split('"').nth(1).unwrap_or_default();
+        sql.push(
+            " AND ledger.names LIKE '[\"end\\_user:%' AND left(split_part(ledger.names, '\"', 2), 200) = ",
+        );
+        sql.push_owned(begin.chars().take(200).collect());
+    }
 }
 
 /// Writes the condition that the JSON array `names` of `table` has an element that begins with this text. No list has to be taken apart:

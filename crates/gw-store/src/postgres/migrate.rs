@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::sql::Sql;
 
 /// All migrations, oldest first. A released migration is never edited; a change is a new file.
-pub(super) const CHANGES: [(i64, &str); 23] = [
+pub(super) const CHANGES: [(i64, &str); 24] = [
     (1, include_str!("../../migrations/postgres/0001_start.sql")),
     (2, include_str!("../../migrations/postgres/0002_payloads.sql")),
     (3, include_str!("../../migrations/postgres/0003_burst_and_on_budget.sql")),
@@ -33,6 +33,7 @@ pub(super) const CHANGES: [(i64, &str); 23] = [
     (23, include_str!("../../migrations/postgres/0023_provider_costs.sql")),
     (24, include_str!("../../migrations/postgres/0024_name_blocks.sql")),
     (25, include_str!("../../migrations/postgres/0025_failures_by_key.sql")),
+    (26, include_str!("../../migrations/postgres/0026_requests_by_end_user.sql")),
 ];
 /// The lock that processes starting at the same time compete for.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(7310003465208157025)";

@@ -317,7 +317,11 @@ async fn make_old(store: &Store, is_postgres: bool) {
     ];
     // PostgreSQL's schema has a newest version, so the changes after the tables go, too.
     let versions: &[&str] = if is_postgres {
-        &["DROP INDEX ledger_failures_by_key", "DELETE FROM gateway_schema WHERE version >= 24"]
+        &[
+            "DROP INDEX ledger_failures_by_key",
+            "DROP INDEX ledger_by_end_user",
+            "DELETE FROM gateway_schema WHERE version >= 24",
+        ]
     } else {
         &["DELETE FROM _sqlx_migrations WHERE version = 32"]
     };
