@@ -296,6 +296,11 @@ fn push_combinations<'q>(
         Some((dimension, name)) => {
             sql.push("SELECT a.* FROM (SELECT DISTINCT hour AS day FROM usage_names WHERE kind = ");
             sql.push_text(dimension.name()).push(" AND name = ").push_text(name);
+            // A database reads the hours between two bounds, and these may be those of the days.
+            push_bounds(
+                sql,
+                (bounds.0.map(|first| first.div_euclid(SECONDS_OF_DAY) * SECONDS_OF_DAY), bounds.1),
+            );
             sql.push(
                 ") AS days CROSS JOIN usage_attributions AS a WHERE hour >= days.day AND hour < days.day + ",
             );
