@@ -45,21 +45,15 @@ impl Filter {
         }
     }
 
-    /// Writes the condition by which the index `ledger_by_end_user` finds the rows of an end user, and perhaps a few others.
-    pub(super) fn push_end_user(&self, sql: &mut Sql<'_>, is_postgres: bool) {
+    /// Writes the condition by which PostgreSQL's index `ledger_by_end_user` finds the rows of an end user, and perhaps a few others.
+    pub(super) fn push_end_user(&self, sql: &mut Sql<'_>) {
         let is_end_user = |(dimension, _): &&(Dimension, String)| *dimension == Dimension::EndUser;
         let Some((dimension, name)) = self.names.iter().find(is_end_user) else { return };
         let element = serde_json::to_string(&text_of(*dimension, name)).unwrap_or_default();
         let begin = element.split('"').nth(1).unwrap_or_default();
-        sql.push(match is_postgres {
-            true => {
-                " AND ledger.names LIKE '[\"end\\_user:%' AND left(split_part(ledger.names, '\"', 2), 200) = "
-            }
-            false => {
-                " AND instr(r.names, '[\"end_user:') = 1 \
-                 AND substr(r.names, 3, min(200, instr(substr(r.names, 3), '\"') - 1)) = "
-            }
-        });
+        sql.push(
+            " AND ledger.names LIKE '[\"end\\_user:%' AND left(split_part(ledger.names, '\"', 2), 200) = ",
+        );
         sql.push_owned(begin.chars().take(200).collect());
     }
 }

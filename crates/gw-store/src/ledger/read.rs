@@ -194,7 +194,7 @@ pub(super) fn page<'q>(
     filter.push_columns(&mut sql);
     filter.push_session(&mut sql);
     filter.push_names(&mut sql, "ledger", true);
-    filter.push_end_user(&mut sql, true);
+    filter.push_end_user(&mut sql);
     if let Some(status) = &filter.status {
         if status != "ok" {
             sql.push(" AND status <> 'ok'");

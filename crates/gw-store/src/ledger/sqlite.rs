@@ -235,9 +235,6 @@ pub(super) fn page<'q>(
     }
     filter.push_session(&mut sql);
     filter.push_names(&mut sql, "r", false);
-    if !is_failed {
-        filter.push_end_user(&mut sql, false);
-    }
     if is_named {
         sql.push(" AND r.who IN (SELECT id FROM ledger_groups WHERE 1 = 1");
         filter.push_columns(&mut sql);
