@@ -42,9 +42,11 @@ pub(crate) fn session_of(headers: &HeaderMap, body: &[u8]) -> Option<Arc<str>> {
         )
     };
     let names_session = headers.keys().any(|name| is_alike(name) && SESSION_HEADERS.contains(name));
-    let mut of_headers =
-        SESSION_HEADERS.iter().filter(|_| names_session).filter_map(|name| headers.get(name));
-    of_headers.find_map(|value| short_name(value.as_bytes())).or_else(|| session_of_body(body))
+    let of_headers = || {
+        let mut values = SESSION_HEADERS.iter().filter_map(|name| headers.get(name));
+        values.find_map(|value| short_name(value.as_bytes()))
+    };
+    names_session.then(of_headers).flatten().or_else(|| session_of_body(body))
 }
 
 fn session_of_body(body: &[u8]) -> Option<Arc<str>> {
