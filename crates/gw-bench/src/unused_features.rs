@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// The most that one unused feature may cost, as a part of the instructions of a chat.
 const MOST_PERCENT: f64 = 0.2;
-/// The instructions of a chat when the share was set. A chat that becomes cheaper makes no feature dearer.
+/// The instructions of a chat before it became cheaper on 29 November 2026. A cheaper chat makes no feature dearer.
 const CHAT_INSTRUCTIONS: u64 = 134_000;
 
 /// Features with their crates, modules and functions, as they stand in the names that callgrind writes.
