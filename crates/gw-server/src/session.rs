@@ -41,12 +41,19 @@ pub(crate) fn session_of(headers: &HeaderMap, body: &[u8]) -> Option<Arc<str>> {
             (17 | 24, Some(b'x')) | (10, Some(b's')) | (15, Some(b'c'))
         )
     };
-    let names_session = headers.keys().any(|name| is_alike(name) && SESSION_HEADERS.contains(name));
+    let names_session = headers.keys().any(|name| is_alike(name) && names_a_session(name));
     let of_headers = || {
         let mut values = SESSION_HEADERS.iter().filter_map(|name| headers.get(name));
         values.find_map(|value| short_name(value.as_bytes()))
     };
     names_session.then(of_headers).flatten().or_else(|| session_of_body(body))
+}
+
+/// Whether the header is one of those that name a session. Inlined, it would load all of them before the first look at a header.
+#[cold]
+#[inline(never)]
+fn names_a_session(name: &HeaderName) -> bool {
+    SESSION_HEADERS.contains(name)
 }
 
 fn session_of_body(body: &[u8]) -> Option<Arc<str>> {
