@@ -52,14 +52,18 @@ impl Store {
                 if found.len() >= limit as usize {
                     return Ok(found);
                 }
-                if begun.elapsed() > MAX_SEARCH_TIME {
-                    return Err(self.too_slow());
-                }
+                self.check_time(begun)?;
             }
+            self.check_time(begun)?;
             bound = begin.div_euclid(DAY).saturating_sub(1).saturating_mul(DAY);
             days = (days * GROWTH).min(MOST_DAYS);
         }
         Ok(found)
+    }
+
+    /// All steps together take no longer than a search.
+    fn check_time(&self, begun: Instant) -> Result<()> {
+        if begun.elapsed() > MAX_SEARCH_TIME { Err(self.too_slow()) } else { Ok(()) }
     }
 
     /// The newest rows of these hours that match.

@@ -6,7 +6,7 @@ use gw_wire::attribution::Dimension;
 
 use super::codec::{Packed, each_sums};
 use super::named::ids;
-use super::report::push_blocks;
+use super::report::{BLOCKS_AT_ONCE, push_blocks};
 use super::{Level, Progress, finished, place_of};
 use crate::db::{Result, Store, WriteTransaction};
 use crate::ledger::read::{SUMS, read_sums};
@@ -37,9 +37,7 @@ impl Store {
         snapshot.rollback().await.map_err(|error| self.error(&error))?;
         Ok(found)
     }
-}
 
-impl Store {
     /// The sums of the requests with one name by hour (unix seconds): the hours with blocks from these, and only the others row by row.
     pub(in crate::ledger) async fn hours_of_name(
         &self,
@@ -96,25 +94,36 @@ async fn packed_hours(
     let bounds = if name.is_empty() { (first, first) } else { bounds };
     let Some(id) = known.get(name) else { return Ok(PackedHours { bounds, sums: BTreeMap::new() }) };
     let (part, number) = place_of(*id);
-    let mut sql = push_blocks("start, b.costs, b.counts", Level::Hour, bounds.0.saturating_sub(1), bounds.1);
-    sql.push(" AND b.kind = ").push_text(kind).push(" AND b.part = ").push_int(part);
-    let mut blocks = Vec::new();
-    for row in snapshot.all(sql).await? {
-        let packed = Packed { costs: row.get("costs")?, counts: row.get("counts")? };
-        blocks.push((row.get::<i64>("start")?, packed));
-    }
-    let running = tokio::task::spawn_blocking(move || {
-        let mut found = BTreeMap::new();
-        for (hour, block) in &blocks {
-            each_sums(
-                block,
-                |one| one == number,
-                |_, sums| {
-                    found.insert(*hour, sums);
-                },
-            )?;
+    let mut sums = BTreeMap::new();
+    let mut after = bounds.0.saturating_sub(1);
+    loop {
+        let mut sql = push_blocks("start, b.costs, b.counts", Level::Hour, after, bounds.1);
+        sql.push(" AND b.kind = ").push_text(kind).push(" AND b.part = ").push_int(part);
+        sql.push(" ORDER BY b.start LIMIT ").push_int(BLOCKS_AT_ONCE);
+        let mut blocks = Vec::new();
+        for row in snapshot.all(sql).await? {
+            let packed = Packed { costs: row.get("costs")?, counts: row.get("counts")? };
+            blocks.push((row.get::<i64>("start")?, packed));
         }
-        Some(found)
-    });
-    Ok(PackedHours { bounds, sums: finished(running).await? })
+        let Some((last, _)) = blocks.last() else { break };
+        after = *last;
+        let is_last = (blocks.len() as i64) < BLOCKS_AT_ONCE;
+        sums.append(&mut finished(tokio::task::spawn_blocking(move || found_in(&blocks, number))).await?);
+        if is_last {
+            break;
+        }
+    }
+    Ok(PackedHours { bounds, sums })
+}
+
+/// The sums of the name with this number in the blocks of hours. None: a block is damaged.
+fn found_in(blocks: &[(i64, Packed)], number: u16) -> Option<BTreeMap<i64, Sums>> {
+    let mut found = BTreeMap::new();
+    for (hour, block) in blocks {
+        let is_wanted = |one: u16| one == number;
+        each_sums(block, is_wanted, |_, sums| {
+            found.insert(*hour, sums);
+        })?;
+    }
+    Some(found)
 }

@@ -20,7 +20,7 @@ use crate::sql::{Row, Sql};
 /// The most sums of combinations without a block that a report holds in memory. A report with more of them is left to the database.
 const MOST_RECENT: i64 = 100_000;
 /// The blocks of a part that are read at once.
-const BLOCKS_AT_ONCE: i64 = 32;
+pub(super) const BLOCKS_AT_ONCE: i64 = 32;
 /// The names that cost as much as the last listed one, up to which each is looked up. Of more, the names are read in their order.
 const MOST_LOOKED_UP: usize = 20_000;
 /// The names in order that are read at once.
