@@ -122,7 +122,7 @@ impl Body {
         &self.bytes
     }
 
-    /// The same body in bytes of its own. Those of a received body may be a part of a larger buffer.
+    /// A copy whose bytes keep no larger buffer in memory. A received body may be a part of one.
     #[must_use]
     pub fn detached(&self) -> Self {
         Self { bytes: Bytes::copy_from_slice(&self.bytes), ..self.clone() }
