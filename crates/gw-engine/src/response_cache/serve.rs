@@ -1,7 +1,7 @@
 //! Serves a chat or a text completion with the response cache.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use gw_cache::{CacheDirectives, End, Follower, Found, Next, Outcome, Role, Stamp, Stored, Wants};
@@ -33,7 +33,8 @@ const SLOW_LOOK: Duration = Duration::from_millis(20);
 /// The first look at the cache.
 struct FirstLook {
     stamp: Stamp,
-    at: Instant,
+    /// The store took long to answer.
+    is_slow: bool,
     /// An answer that is too old for the request.
     stale: Option<Arc<Stored>>,
 }
@@ -49,12 +50,17 @@ pub(crate) async fn run(
     wanted: CacheRequest,
 ) -> Result<Reply> {
     let reply_context = ReplyContext::new(&call);
-    let mut first = FirstLook { stamp: caching.cache.stamp(), at: clock::now(), stale: None };
+    let mut first = FirstLook { stamp: caching.cache.stamp(), is_slow: false, stale: None };
     let CacheDirectives { can_read, max_age, .. } = wanted.directives;
     let found = match can_read.then(|| caching.cache.look_here(&wanted.key, max_age, now_ms())) {
         None => Found::Nothing,
         Some(Some(found)) => found,
-        Some(None) => Box::pin(caching.cache.look(&wanted.key, max_age, now_ms())).await,
+        Some(None) => {
+            let begun = clock::now();
+            let found = Box::pin(caching.cache.look(&wanted.key, max_age, now_ms())).await;
+            first.is_slow = clock::since(begun) >= SLOW_LOOK;
+            found
+        }
     };
     match found {
         Found::Fresh(stored) => {
@@ -81,7 +87,7 @@ async fn after_first_look(
     call: Box<Call>,
     (wanted, first): (CacheRequest, FirstLook),
 ) -> Result<Reply> {
-    let FirstLook { stamp, at, stale } = first;
+    let FirstLook { stamp, is_slow, stale } = first;
     // Only a miss needs the key of the shared call.
     let flight = offload_if(call.context.is_heavy, || ResponseCache::flight(&call, &wanted, stamp)).await;
     let (flights, wants) = (&caching.flights, if reply_context.streams { Wants::Chunks } else { Wants::End });
@@ -93,7 +99,7 @@ async fn after_first_look(
     let (follower, call) = match role {
         Role::Leader(lead, follower) => {
             // A slow store is not asked twice.
-            let looks_again = wanted.directives.can_read && clock::since(at) < SLOW_LOOK;
+            let looks_again = wanted.directives.can_read && !is_slow;
             let cpu = call.context.cpu.clone();
             let drain = services.disconnect_drain_of(&call);
             let work = LeaderCall {

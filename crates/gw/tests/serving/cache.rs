@@ -320,10 +320,7 @@ async fn until_in_flight(admin: &Client, many: usize) {
         let text = admin.get("/metrics").await.text();
         let in_flight =
             text.lines().find_map(|line| line.strip_prefix("gateway_http_in_flight ")?.parse::<f64>().ok());
-        if in_flight.is_some_and(|all| all as usize >= many) {
-            return true;
-        }
-        false
+        in_flight.is_some_and(|all| all as usize >= many)
     })
     .await;
 }

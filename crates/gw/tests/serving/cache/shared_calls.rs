@@ -126,10 +126,7 @@ pub(crate) async fn in_flight(world: &World, count: usize) {
         let text = admin.get("/metrics").await.text();
         let mut lines = text.lines();
         let many = lines.find_map(|line| line.strip_prefix("gateway_http_in_flight ")?.parse::<f64>().ok());
-        if many.is_some_and(|many| many as usize >= count) {
-            return true;
-        }
-        false
+        many.is_some_and(|many| many as usize >= count)
     })
     .await;
 }

@@ -76,10 +76,7 @@ async fn until_free(world: &World) {
     let admin = world.gateway.client().with_key(ADMIN);
     eventually_true("the memory and the places are free", async || {
         let metrics = admin.get("/metrics").await.text();
-        if ["gateway_websocket_bytes 0", "gateway_websockets 0"].iter().all(|line| metrics.contains(line)) {
-            return true;
-        }
-        false
+        ["gateway_websocket_bytes 0", "gateway_websockets 0"].iter().all(|line| metrics.contains(line))
     })
     .await;
 }

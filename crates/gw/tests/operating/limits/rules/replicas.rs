@@ -126,10 +126,7 @@ async fn what_a_rule_gives_back_is_given_back_everywhere() {
         let is_given_back = counter["requests_left"] == 2 && counter["in_flight_left"] == 2;
         let is_settled = counter["spent_usd"] == json!(0.00002) && counter["reserved_usd"] == json!(0);
         // A rule in shadow mode counts over all replicas, too.
-        if is_given_back && is_settled && quiet["spent_usd"] == json!(0.00002) {
-            return true;
-        }
-        false
+        is_given_back && is_settled && quiet["spent_usd"] == json!(0.00002)
     })
     .await;
 }
@@ -173,10 +170,7 @@ async fn requests_of_a_killed_replica_are_charged_to_rules_and_the_rest_is_free_
         let is_free = counters.iter().all(|counter| counter["reserved_usd"] == json!(0));
         // The refused request has a row, too.
         let is_charged = sums.0 == 4 && spent.iter().all(|spent| (spent - sums.1).abs() < 1e-9);
-        if is_free && is_charged {
-            return true;
-        }
-        false
+        is_free && is_charged
     })
     .await;
     // The answered request and two prompts.
