@@ -89,9 +89,9 @@ impl<T: Transport> HeadTimed for TimedIo<T> {
     }
 }
 
-impl<T: Transport> HeadTimed for TlsStream<TimedIo<T>> {
+impl<T: Transport> HeadTimed for Box<TlsStream<TimedIo<T>>> {
     fn expect_head(&mut self, deadline: Instant) {
-        self.get_mut().0.expect_head(deadline);
+        self.as_mut().get_mut().0.expect_head(deadline);
     }
 }
 
@@ -121,7 +121,8 @@ where
         () = settings.drain.cancelled() => return,
     };
     if let Ok(Ok(stream)) = accepted {
-        serve_http(stream, deadline, settings, &activity, service).await;
+        // A TLS session has 1.5 KiB, and each state of the future below would have room for several copies, also without TLS.
+        serve_http(Box::new(stream), deadline, settings, &activity, service).await;
     }
 }
 

@@ -34,7 +34,14 @@ impl<T: AsyncRead + Unpin> AsyncRead for Rewind<T> {
         let count = self.prefix.len().min(buf.remaining());
         buf.put_slice(self.prefix.get(..count).unwrap_or_default());
         self.prefix.advance(count);
-        Poll::Ready(Ok(()))
+        if buf.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        // What follows is read at the same time. A reader that gets the prefix alone doubles its buffer for the rest.
+        match Pin::new(&mut self.inner).poll_read(cx, buf) {
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),
+        }
     }
 }
 
