@@ -34,6 +34,14 @@ pub(crate) async fn execute(services: &Services, mut call: Box<Call>) -> Result<
         call.fail(&error);
         return Err(error);
     }
+    execute_reserved(services, call).await
+}
+
+/// As [`execute`], for a request whose worst case is reserved.
+///
+/// # Errors
+/// No candidate answers.
+async fn execute_reserved(services: &Services, call: Box<Call>) -> Result<Reply> {
     if call.context.request.wants_stream() {
         return Box::pin(stream(services, call)).await;
     }
@@ -66,6 +74,16 @@ pub(crate) async fn execute_as_stream(services: &Services, mut call: Box<Call>) 
 /// As [`execute`].
 pub(crate) async fn execute_after_miss(services: &Services, call: Box<Call>) -> Result<Reply> {
     let mut reply = execute(services, call).await?;
+    reply.headers.push(cache_status("MISS"));
+    Ok(reply)
+}
+
+/// As [`execute_after_miss`], for a request whose worst case is reserved.
+///
+/// # Errors
+/// No candidate answers.
+pub(crate) async fn execute_reserved_after_miss(services: &Services, call: Box<Call>) -> Result<Reply> {
+    let mut reply = execute_reserved(services, call).await?;
     reply.headers.push(cache_status("MISS"));
     Ok(reply)
 }

@@ -3,6 +3,7 @@
 pub(crate) mod attempts;
 pub(crate) mod dispatch;
 pub(crate) mod embeddings;
+mod equal_content;
 mod hedge;
 mod images;
 pub(crate) mod merge;

@@ -7,7 +7,9 @@ use serde_json::value::RawValue;
 use crate::gateway::GatewayMeta;
 use crate::json::{write_escaped, write_raw, write_str};
 use crate::money::Money;
-use crate::reply::{ChatChoice, ChatReply, Finish, Image, STOP_SEQUENCE, TextReply, ToolCall, is_passed_on};
+use crate::reply::{
+    ChatChoice, ChatReply, Finish, Image, METADATA, STOP_SEQUENCE, TextReply, ToolCall, is_passed_on,
+};
 use crate::usage::Usage;
 
 /// The gateway's own members of an answer.
@@ -117,7 +119,7 @@ pub fn cacheable_chat(reply: &ChatReply<'_>, model: &str, fingerprint: &str, cou
     usage(&mut out, counted, None);
     put(&mut out, ",\"system_fingerprint\":");
     write_str(&mut out, reply.fingerprint.as_deref().unwrap_or(fingerprint));
-    members(&mut out, reply, |_| true);
+    members(&mut out, reply, |name| name != METADATA);
     out.push(b'}');
     // The text stays in the cache, so the buffer's spare capacity is returned.
     out.shrink_to_fit();

@@ -12,6 +12,9 @@ pub(crate) use self::members::is_passed_on;
 /// The member of an answer that holds the stop sequence which ended it, a string. Chats do not have it, and the Messages
 /// API does.
 pub const STOP_SEQUENCE: &str = "stop_sequence";
+
+/// The member of an answer in which a provider repeats the metadata of the request. No other request may get it.
+pub const METADATA: &str = "metadata";
 pub use self::members::{MAX_MEMBER_BYTES, Members};
 use crate::embeddings::Packed;
 use crate::json::check;

@@ -10,4 +10,6 @@ pub(crate) enum SharedDocument {
     Unread(Bytes),
     /// The answer as it is kept.
     Kept(KeptChat),
+    /// The upstream's own answer has parts that the gateway's own format does not have, so that no other request can get it.
+    Partial,
 }

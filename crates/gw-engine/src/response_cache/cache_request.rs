@@ -4,6 +4,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use gw_cache::{CacheDirectives, Key, Mode, Outcome, Stamp};
+use gw_wire::dialects::ClientDialect;
+use gw_wire::request::ChatRequest;
+use memchr::memmem;
 
 use crate::call::Call;
 use crate::request::ValidatedRequest;
@@ -48,6 +51,7 @@ impl CacheUse {
             {
                 None
             }
+            ValidatedRequest::Chat(request) if may_stream_more_than_events(request) => None,
             ValidatedRequest::OneShot(request) => request
                 .embeddings()
                 .and_then(|request| EmbeddingsCacheRequest::of(cache, call, request, directives, ttl))
@@ -64,6 +68,18 @@ impl CacheUse {
             Self::Bypass
         })
     }
+}
+
+/// Whether the client's own dialect may stream parts that the events of a shared stream do not hold. The answer does not depend on the
+/// cache, so such a request has a stream of its own.
+fn may_stream_more_than_events(request: &ChatRequest) -> bool {
+    let Some(client) = request.client.as_ref().filter(|_| request.stream) else { return false };
+    let asked_with: &[u8] = match client.form.dialect() {
+        ClientDialect::Messages => b"\"citations\"",
+        ClientDialect::Responses => b"logprobs",
+        ClientDialect::OpenAi | ClientDialect::Gemini => return false,
+    };
+    memmem::find(&client.native.bytes, asked_with).is_some()
 }
 
 impl ResponseCache {
@@ -91,10 +107,15 @@ impl ResponseCache {
     /// The key of the answer. Only an answer of a requested model is kept, so its key ignores fallbacks.
     pub(crate) fn key(&self, call: &Call, known: Option<&KnownQuestion>) -> Option<Key> {
         let (named, scope) = (CandidateIdentities::of(call), self.scope(&call.context.client.caller));
+        let asked = named.asked();
+        if asked.is_empty() {
+            // An alias serves in the place of the requested model, which may still serve after all. No answer of the alias is kept.
+            return None;
+        }
         if let Some(key) = known.and_then(|known| known.key(&scope, &named)) {
             return Some(key);
         }
-        let key = Key::of(&scope, &question(call, &named.asked()))?;
+        let key = Key::of(&scope, &question(call, &asked))?;
         if let Some(known) = known {
             known.note(scope, named, key);
         }

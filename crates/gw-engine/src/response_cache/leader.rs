@@ -41,8 +41,8 @@ pub(crate) struct LeaderCall {
     pub(crate) call: Box<Call>,
     pub(crate) wanted: CacheRequest,
     pub(crate) stamp: Stamp,
-    /// A stale answer, in case no upstream answers.
-    pub(crate) stale: Option<Arc<Stored>>,
+    /// The first look has found a stale answer, which will do if no upstream answers.
+    pub(crate) is_any_stale: bool,
     /// Another flight may have stored the answer since the first look.
     pub(crate) looks_again: bool,
     pub(crate) lookup_services: LookupServices,
@@ -67,7 +67,7 @@ impl LeaderCall {
 impl ReadyLeader {
     pub(crate) async fn run(self, pieces: Pushed) -> Result<FlightResult, FlightError> {
         let Self { work, caching, cut } = self;
-        let LeaderCall { mut call, wanted, stamp, stale, looks_again, lookup_services } = work;
+        let LeaderCall { mut call, wanted, stamp, is_any_stale, looks_again, lookup_services } = work;
         if looks_again
             && let Found::Fresh(stored) =
                 caching.cache.look(&wanted.key, wanted.directives.max_age, now_ms()).await
@@ -77,10 +77,16 @@ impl ReadyLeader {
             return Ok(Arc::new(SharedAnswer::kept(stored, false)));
         }
         // Nothing has been paid for yet.
+        let began_with_fallback = begins_with_fallback(&call);
         if let Err(error) = reserve(&lookup_services.limiter, &mut call).await {
             caching.cache.count(Outcome::Miss);
             call.fail(&error);
-            return Err(Arc::new(SharedFailure { error, is_the_leaders: true, closing: None }));
+            return Err(SharedFailure::of_leader(error, None));
+        }
+        if !began_with_fallback && begins_with_fallback(&call) {
+            // One of the leader's limits has no room for the requested model, and others may ask it.
+            call.context.is_shared = false;
+            return Err(SharedFailure::unshared(call));
         }
         let begin = || caching.semantic.begin(&caching, &call, &wanted, lookup_services);
         let lookup =
@@ -104,19 +110,26 @@ impl ReadyLeader {
             Ok(None) => Err(call.progress.error()),
             Err(error) => Err(error),
         };
-        if answered.is_ok() || stale.is_none() {
+        let may_be_stale = answered.is_err() && is_any_stale;
+        let kept = if may_be_stale { store.look_after_failure().await } else { Found::Nothing };
+        if answered.is_ok() || matches!(kept, Found::Nothing) {
             caching.cache.count(Outcome::Miss);
         }
         match answered {
             Ok(Answer::Full(body)) => offload_if(is_heavy(&body), || store.whole(&mut call, body)).await,
             Ok(Answer::Vectors(_) | Answer::Socket(_)) => {
                 let error = Error::new(Kind::InternalError, "The answer has no place in this cache.");
-                store.failed(&mut call, error, None)
+                store.failed(&mut call, error, Found::Nothing)
             }
             Ok(Answer::Stream(live)) => store.stream(call, live, cut, &pieces).await,
-            Err(error) => store.failed(&mut call, error, stale),
+            Err(error) => store.failed(&mut call, error, kept),
         }
     }
+}
+
+/// Whether another model than the requested one is to answer first.
+fn begins_with_fallback(call: &Call) -> bool {
+    call.plan.candidates.first().is_some_and(|first| first.is_fallback)
 }
 
 /// Writes the answer for the readers and for the cache.
@@ -139,6 +152,7 @@ impl AnswerWriter {
         let kept = match call.shared_document.take() {
             None => read(&body),
             Some(SharedDocument::Unread(document)) => read(&document),
+            Some(SharedDocument::Partial) => None,
             Some(SharedDocument::Kept(KeptChat { body, finishes })) => {
                 Some(KeptAnswer { body, finishes: Some(finishes) })
             }
@@ -173,7 +187,10 @@ impl AnswerWriter {
             let error = stream.failure().unwrap_or_else(gone);
             // A limit of the leader ended its stream. Followers have limits of their own.
             let is_the_leaders = matches!(error.kind, Kind::InsufficientQuota | Kind::BudgetStoreUnavailable);
-            return Err(Arc::new(SharedFailure { error, is_the_leaders, closing: stream.take_closing() }));
+            if !is_the_leaders {
+                return Err(SharedFailure::of(error));
+            }
+            return Err(SharedFailure::of_leader(error, stream.take_closing()));
         };
         let content = AnswerContent::gathered(origin.shape, accumulator);
         let kept = content.map(|content| KeptAnswer::of(&content, &summary));
@@ -181,25 +198,29 @@ impl AnswerWriter {
         Ok(Arc::new(SharedAnswer { closing: stream.take_closing(), ..done }))
     }
 
-    fn failed(
-        &self,
-        call: &mut Call,
-        error: Error,
-        stale: Option<Arc<Stored>>,
-    ) -> Result<FlightResult, FlightError> {
-        let had_stale = stale.is_some();
+    /// What the cache holds after the upstreams have failed. The stale answer of the first look may be deleted meanwhile.
+    async fn look_after_failure(&self) -> Found {
+        let CacheRequest { key, directives, .. } = &self.wanted;
+        self.caching.cache.look(key, directives.max_age, now_ms()).await
+    }
+
+    /// `kept` is what the cache holds.
+    fn failed(&self, call: &mut Call, error: Error, kept: Found) -> Result<FlightResult, FlightError> {
         let is_theirs = error.kind.is_upstream_fault();
-        let usable = stale
-            .filter(|stored| is_theirs && self.wanted.directives.can_use_stale(&stored.lifetime, now_ms()));
-        let Some(stored) = usable else {
-            if had_stale {
-                self.caching.cache.count(Outcome::Miss);
+        let can_use = |stored: &Stored| self.wanted.directives.can_use_stale(&stored.lifetime, now_ms());
+        let (stored, is_stale) = match kept {
+            Found::Fresh(stored) if is_theirs => (stored, false),
+            Found::Stale(stored) if is_theirs && can_use(&stored) => (stored, true),
+            unused => {
+                if !matches!(unused, Found::Nothing) {
+                    self.caching.cache.count(Outcome::Miss);
+                }
+                call.fail(&error);
+                return Err(SharedFailure::of(error));
             }
-            call.fail(&error);
-            return Err(SharedFailure::of(error));
         };
-        self.caching.cache.count(Outcome::Stale(&stored));
-        let answer = SharedAnswer::kept(stored, true);
+        self.caching.cache.count(if is_stale { Outcome::Stale(&stored) } else { Outcome::Hit(&stored) });
+        let answer = SharedAnswer::kept(stored, is_stale);
         call.finish_cached(&answer.answer, false, answer.warnings());
         Ok(Arc::new(answer))
     }

@@ -53,7 +53,7 @@ pub(crate) fn replayed(
 ) -> Result<Vec<u8>> {
     let content = kept(reply_context, stored)?;
     let mut out = Vec::with_capacity(stored.body.len() + 2048);
-    let mut normaliser = Normaliser::new(reply_context.opening(&stored.model_used));
+    let mut normaliser = Normaliser::new(reply_context.opening(stored));
     content.replay(&mut |event| normaliser.accept(event, &mut out));
     let gateway = reply_context.meta(stored, warnings);
     normaliser.finish(&Closing { usage: stored.usage, cost: Some(Money::ZERO), gateway: &gateway }, &mut out);

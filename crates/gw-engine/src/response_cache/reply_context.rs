@@ -131,8 +131,10 @@ impl ReplyContext {
         StreamReader::new(self.opening.clone(), max_event_bytes, cpu, memory)
     }
 
-    pub(crate) fn opening(&self, model: &str) -> Opening {
-        Opening { model: model.to_owned(), ..self.opening.clone() }
+    /// The opening of the stream of a kept answer.
+    pub(crate) fn opening(&self, stored: &Stored) -> Opening {
+        let model = (*stored.model_used).to_owned();
+        Opening { model, prompt_tokens: stored.usage.prompt, ..self.opening.clone() }
     }
 
     pub(crate) fn meta(&self, stored: &Stored, warnings: &[&'static str]) -> GatewayMeta {

@@ -10,7 +10,7 @@ use crate::call::Call;
 use crate::clock;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
-use crate::execute::{COMMIT_AFTER, execute_after_miss};
+use crate::execute::{COMMIT_AFTER, execute_after_miss, execute_reserved_after_miss};
 use crate::response::disconnect::patience;
 use crate::response::event_stream::EventStream;
 use crate::response::headers::cache_status;
@@ -35,8 +35,8 @@ struct FirstLook {
     stamp: Stamp,
     /// The store took long to answer.
     is_slow: bool,
-    /// An answer that is too old for the request.
-    stale: Option<Arc<Stored>>,
+    /// It has found an answer that is too old for the request.
+    is_any_stale: bool,
 }
 
 /// Serves a chat or a text completion with the cache.
@@ -50,7 +50,7 @@ pub(crate) async fn run(
     wanted: CacheRequest,
 ) -> Result<Reply> {
     let reply_context = ReplyContext::new(&call);
-    let mut first = FirstLook { stamp: caching.cache.stamp(), is_slow: false, stale: None };
+    let mut first = FirstLook { stamp: caching.cache.stamp(), is_slow: false, is_any_stale: false };
     let CacheDirectives { can_read, max_age, .. } = wanted.directives;
     let found = match can_read.then(|| caching.cache.look_here(&wanted.key, max_age, now_ms())) {
         None => Found::Nothing,
@@ -72,7 +72,7 @@ pub(crate) async fn run(
             call.finish_cached(&stored, false, &[]);
             return reply(&reply_context, &stored, "HIT", &[]).await;
         }
-        Found::Stale(stored) => first.stale = Some(stored),
+        Found::Stale(_) => first.is_any_stale = true,
         Found::Nothing => {}
     }
     // In a box, because a hit needs none of it.
@@ -87,7 +87,7 @@ async fn after_first_look(
     call: Box<Call>,
     (wanted, first): (CacheRequest, FirstLook),
 ) -> Result<Reply> {
-    let FirstLook { stamp, is_slow, stale } = first;
+    let FirstLook { stamp, is_slow, is_any_stale } = first;
     // Only a miss needs the key of the shared call.
     let flight = offload_if(call.context.is_heavy, || ResponseCache::flight(&call, &wanted, stamp)).await;
     let (flights, wants) = (&caching.flights, if reply_context.streams { Wants::Chunks } else { Wants::End });
@@ -106,7 +106,7 @@ async fn after_first_look(
                 call,
                 wanted,
                 stamp,
-                stale,
+                is_any_stale,
                 looks_again,
                 lookup_services: LookupServices::of(services),
             };
@@ -142,6 +142,10 @@ async fn document(
         End::Failed(fault) if fault.is_the_leaders && call.is_some() => {
             execute_alone(services, caching, call).await
         }
+        End::Failed(fault) => match fault.take_unshared() {
+            Some(own) => go_on_alone(services, caching, own).await,
+            None => Err(failed(call, End::Failed(fault))),
+        },
         End::Complete(done) => match (&done.own, call) {
             (Some(own), None) => {
                 let headers = reply_context.headers(&done, "MISS");
@@ -164,6 +168,12 @@ async fn execute_alone(
     let call = call.ok_or_else(gone)?;
     caching.cache.count(Outcome::Miss);
     execute_after_miss(services, call).await
+}
+
+/// Executes the call of a leader that nobody can share.
+async fn go_on_alone(services: &Services, caching: &ResponseCache, call: Box<Call>) -> Result<Reply> {
+    caching.cache.count(Outcome::Miss);
+    execute_reserved_after_miss(services, call).await
 }
 
 /// The reply of a follower, or of a leader that found an answer after all.
@@ -242,7 +252,13 @@ async fn stream(
         (Some(Next::End(End::Failed(fault))), call @ Some(_)) if fault.is_the_leaders => {
             return execute_alone(services, caching, call).await;
         }
-        (Some(Next::End(end)), call) => return Err(failed(call, end)),
+        (Some(Next::End(end)), call) => {
+            let own = if let End::Failed(fault) = &end { fault.take_unshared() } else { None };
+            return match own {
+                Some(own) => go_on_alone(services, caching, own).await,
+                None => Err(failed(call, end)),
+            };
+        }
         (Some(Next::Chunk(piece)), call) => (Some(piece), call),
         (None, call) if is_late => return Err(failed(call, End::Failed(SharedFailure::of(late())))),
         (None, call) => (None, call),

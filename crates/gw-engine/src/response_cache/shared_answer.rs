@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use gw_cache::Stored;
+use parking_lot::Mutex;
 
+use crate::call::Call;
 use crate::call::answer_closing::AnswerClosing;
 use crate::clock::unix_millis;
 use crate::error::{Error, Kind};
@@ -38,11 +40,29 @@ pub(crate) struct SharedFailure {
     pub(crate) is_the_leaders: bool,
     /// The end of the leader's stream, if one of the leader's limits cut its answer.
     pub(crate) closing: Option<Box<AnswerClosing>>,
+    /// The leader's call, if nobody can share it. It goes on for its own request.
+    unshared: Mutex<Option<Box<Call>>>,
 }
 
 impl SharedFailure {
     pub(crate) fn of(error: Error) -> FlightError {
-        Arc::new(Self { error, is_the_leaders: false, closing: None })
+        Arc::new(Self { error, is_the_leaders: false, closing: None, unshared: Mutex::default() })
+    }
+
+    /// A failure that is about the leader's own limits.
+    pub(crate) fn of_leader(error: Error, closing: Option<Box<AnswerClosing>>) -> FlightError {
+        Arc::new(Self { error, is_the_leaders: true, closing, unshared: Mutex::default() })
+    }
+
+    /// The leader's limits give its request another plan, so each follower makes a call of its own.
+    pub(crate) fn unshared(call: Box<Call>) -> FlightError {
+        let unshared = Mutex::new(Some(call));
+        Arc::new(Self { error: gone(), is_the_leaders: true, closing: None, unshared })
+    }
+
+    /// Takes the leader's call, if it goes on for its own request.
+    pub(crate) fn take_unshared(&self) -> Option<Box<Call>> {
+        self.unshared.lock().take()
     }
 }
 

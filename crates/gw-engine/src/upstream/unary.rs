@@ -28,6 +28,7 @@ use crate::document_memory::DocumentPermit;
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 use crate::request::fan_out::SubRequest;
+use crate::upstream::equal_content::has_equal_content;
 use crate::upstream::part_retries::PartRetries;
 
 /// The size that memory is set aside for when an answer turns out to be a large one.
@@ -192,11 +193,22 @@ pub(crate) fn complete(
             }
             return Ok(document);
         };
-        let body = settle(call, candidate, attempt, &made, |envelope| form.write(&reply, envelope));
+        let is_shared = call.context.is_shared;
+        let (body, is_partial) = settle(call, candidate, attempt, &made, |envelope| {
+            let body = form.write(&reply, envelope);
+            // Other requests get the answer as the gateway's own format holds it.
+            let is_own = is_shared && reply.native.take().is_some();
+            let is_partial = is_own && !has_equal_content(&body, &form.write(&reply, envelope));
+            (body, is_partial)
+        });
         if let Some(summary) = &call.summary {
             let model = &candidate.model.upstream_model;
-            let entry = render::cacheable_chat(&reply, model, &made, &summary.usage);
-            call.shared_document = Some(SharedDocument::Unread(entry.into()));
+            call.shared_document = Some(if is_partial {
+                SharedDocument::Partial
+            } else {
+                let entry = render::cacheable_chat(&reply, model, &made, &summary.usage);
+                SharedDocument::Unread(entry.into())
+            });
         }
         return Ok(body);
     }

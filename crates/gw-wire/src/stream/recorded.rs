@@ -7,6 +7,7 @@ use super::{ChoiceState, Normaliser, Opening, Shape};
 use crate::dialects::{AnswerEncoder, ClientDialect};
 use crate::event::{Event, log};
 use crate::render::{made_tool_id, text_finish};
+use crate::reply::METADATA;
 
 /// The stream of the client that pays for a recorded answer, as far as it tells whether the client can read it.
 #[derive(Debug)]
@@ -191,7 +192,7 @@ impl Normaliser {
 
     /// Ends the log of a complete answer: the members of the answer, the finish reasons, and the end.
     pub fn finish_recording(&self, out: &mut Vec<u8>) {
-        for (name, value) in self.members.iter() {
+        for (name, value) in self.members.iter().filter(|(name, _)| *name != METADATA) {
             log::write(&Event::Member { name, value }, out);
         }
         for choice in (0..).take(self.choices.len()) {

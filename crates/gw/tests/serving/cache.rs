@@ -7,6 +7,7 @@ mod followers;
 mod key;
 mod known_questions;
 mod memory;
+mod other_plans;
 mod redis;
 mod scope;
 mod semantic;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use gw_cache::{Key, Lifetime, Outcome, Stamp, Stored};
+use gw_cache::{Found, Key, Lifetime, Outcome, Stamp, Stored};
 use gw_limits::Limiter;
 use gw_wire::kept_answer::KeptPlaces;
 use gw_wire::money::Money;
@@ -45,8 +45,8 @@ pub(crate) struct PartialFetch {
     found: CachedVectors,
     /// The memory of the answer.
     permit: Option<DocumentPermit>,
-    /// The cached vectors, including stale ones in case no upstream answers.
-    kept: Vec<Option<Arc<Stored>>>,
+    /// The cache has all vectors, some of them stale. They will do if no upstream answers.
+    is_all_kept: bool,
     stamp: Stamp,
     /// The key numbers of the inputs that are asked for.
     numbers: Vec<usize>,
@@ -60,14 +60,14 @@ impl PartialFetch {
         mut call: Box<Call>,
         wanted: EmbeddingsCacheRequest,
         (found, permit): (CachedVectors, DocumentPermit),
-        kept: Vec<Option<Arc<Stored>>>,
+        is_all_kept: bool,
         stamp: Stamp,
     ) -> Result<Self> {
         let Some(request) = call.context.request.embeddings() else { return Err(inconsistent()) };
         let request = Box::new(request.clone());
         call.context.is_shared = true;
         let permit = Some(permit);
-        Ok(Self { caching, call, request, wanted, found, permit, kept, stamp, numbers: Vec::new() })
+        Ok(Self { caching, call, request, wanted, found, permit, is_all_kept, stamp, numbers: Vec::new() })
     }
 
     pub(crate) async fn run(mut self, limiter: Limiter) -> Result<Reply> {
@@ -298,14 +298,14 @@ impl PartialFetch {
         }
     }
 
-    /// Answers with stale vectors if all are there and the upstreams failed.
+    /// Answers with stale vectors if all are still there and the upstreams failed.
     async fn failed(mut self, error: Error) -> Result<Reply> {
         let is_theirs = error.kind.is_upstream_fault();
-        let directives = self.wanted.directives;
-        let usable = |stored: &Arc<Stored>| directives.can_use_stale(&stored.lifetime, now_ms());
-        let kept = CachedVectors::of(
-            std::mem::take(&mut self.kept).into_iter().map(|kept| kept.filter(usable)).collect(),
-        );
+        let kept = CachedVectors::of(if is_theirs && self.is_all_kept {
+            self.look_again().await
+        } else {
+            Vec::new()
+        });
         let sum = kept.sum(&self.wanted.at).filter(|_| is_theirs && kept.are_all_there());
         self.permit = None;
         let key = self.call.context.client.caller.key_id();
@@ -318,6 +318,21 @@ impl PartialFetch {
         self.caching.cache.count(Outcome::Stale(&sum));
         self.call.finish_cached(&sum, false, &[]);
         kept_reply(&self.call, &self.wanted, (kept, permit), &sum, "STALE").await
+    }
+}
+
+impl PartialFetch {
+    /// The vectors that may be used after the upstreams have failed. Those of the first look may be deleted meanwhile.
+    async fn look_again(&self) -> Vec<Option<Arc<Stored>>> {
+        let directives = self.wanted.directives;
+        let usable = |stored: &Arc<Stored>| directives.can_use_stale(&stored.lifetime, now_ms());
+        let looked = self.caching.cache.look_all(&self.wanted.keys, directives.max_age, now_ms()).await;
+        let kept = |found| match found {
+            Found::Fresh(stored) => Some(stored),
+            Found::Stale(stored) => Some(stored).filter(usable),
+            Found::Nothing => None,
+        };
+        looked.into_iter().map(kept).collect()
     }
 }
 

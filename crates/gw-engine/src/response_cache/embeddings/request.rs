@@ -35,6 +35,10 @@ impl EmbeddingsCacheRequest {
     ) -> Option<Self> {
         let named = CandidateIdentities::of(call);
         let asked = named.asked();
+        if asked.is_empty() {
+            // As for chats: an alias serves in the place of the requested model.
+            return None;
+        }
         let count = request.inputs.len();
         let inputs = (0..count).map(|place| request.input(place));
         let all =

@@ -33,15 +33,10 @@ pub(crate) async fn run(
     } else {
         wanted.keys.iter().map(|_| Found::Nothing).collect()
     };
-    let (mut fresh, mut kept) = (Vec::with_capacity(looked.len()), Vec::with_capacity(looked.len()));
+    let mut fresh = Vec::with_capacity(looked.len());
+    let is_all_kept = !looked.iter().any(|found| matches!(found, Found::Nothing));
     for found in looked {
-        let (one, other) = match found {
-            Found::Fresh(stored) => (Some(Arc::clone(&stored)), Some(stored)),
-            Found::Stale(stored) => (None, Some(stored)),
-            Found::Nothing => (None, None),
-        };
-        fresh.push(one);
-        kept.push(other);
+        fresh.push(if let Found::Fresh(stored) = found { Some(stored) } else { None });
     }
     let mut found = CachedVectors::of(fresh);
     let are_all_there = found.are_all_there();
@@ -66,7 +61,7 @@ pub(crate) async fn run(
     }
     let (log, cpu) = (Arc::clone(&call.context.client.log), call.context.cpu.clone());
     let drain = services.disconnect_drain_of(&call);
-    let asking = PartialFetch::new(Arc::clone(caching), call, wanted, (found, permit), kept, stamp)?;
+    let asking = PartialFetch::new(Arc::clone(caching), call, wanted, (found, permit), is_all_kept, stamp)?;
     let asking = Box::pin(cpu.host(asking.run(services.limiter.clone())));
     match drain {
         Some(drain) => DetachOnDrop::new(asking, drain, log).await,

@@ -9,7 +9,9 @@ use serde_json::value::RawValue;
 
 use super::details::{self, Thought, ThoughtKind};
 use super::usage::AnthropicUsage;
-use super::wire::{AnthropicBlock, AnthropicMessage, FAILED, StopDetails, Text, finish_reason, sources};
+use super::wire::{
+    AnthropicBlock, AnthropicMessage, FAILED, StopDetails, Text, ending_sequence, finish_reason, sources,
+};
 use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
 use crate::adapters::replay::order::{self, Order, joined};
@@ -24,6 +26,7 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
     if Text::of(&message.stop_reason) == FAILED {
         return Err(gave_up(FAILED));
     }
+    let ending = ending_sequence(Text::of(&message.stop_reason), message.stop_sequence);
     let Some(content) = message.content else { return Err(invalid("the body has no content")) };
     let mut counts = AnthropicUsage::default();
     if let Some(usage) = message.usage {
@@ -47,7 +50,10 @@ pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure>
         fingerprint: None,
         choices: vec![choice],
         usage: counts.usage(),
-        members: Vec::new(),
+        members: ending
+            .map(|(name, value)| (Cow::Borrowed(name), Cow::Borrowed(value)))
+            .into_iter()
+            .collect(),
         native: None,
     })
 }

@@ -219,6 +219,9 @@ impl AnthropicStreamState {
             if let Some(text) = refusal {
                 sink(Event::Refusal { choice: CHOICE, text });
             }
+            if let Some((name, value)) = wire::ending_sequence(&reason.0, delta.stop_sequence) {
+                sink(Event::Member { name, value });
+            }
             let made = if self.blocks.has_calls() { Finish::ToolCalls } else { Finish::Stop };
             sink(Event::Finish { choice: CHOICE, reason: finish_reason(&reason.0).unwrap_or(made) });
         }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use gw_wire::reply::Finish;
+use gw_wire::reply::{Finish, STOP_SEQUENCE};
 use serde_json::value::RawValue;
 
 use crate::adapters::annotations::CitedSource;
@@ -27,6 +27,7 @@ object! {
         model: Text<'a>,
         content: Vec<AnthropicBlock<'a>>,
         stop_reason: Text<'a>,
+        stop_sequence: &'a RawValue,
         stop_details: StopDetails<'a>,
         usage: &'a RawValue,
         error: &'a RawValue,
@@ -129,6 +130,7 @@ object! {
         content: &'a RawValue,
         citation: &'a RawValue,
         stop_reason: Text<'a>,
+        stop_sequence: &'a RawValue,
         stop_details: StopDetails<'a>,
     }
 }
@@ -138,6 +140,15 @@ impl<'a> StopDetails<'a> {
     pub(super) fn explanation(details: Option<Self>) -> Option<Cow<'a, str>> {
         details?.explanation.map(|text| text.0).filter(|text| !text.is_empty())
     }
+}
+
+/// The stop sequence that ended the answer. None: another reason did.
+pub(super) fn ending_sequence<'a>(
+    reason: &str,
+    sequence: Option<&'a RawValue>,
+) -> Option<(&'static str, &'a RawValue)> {
+    let sequence = sequence.filter(|value| value.get().starts_with('"'))?;
+    (reason == "stop_sequence").then_some((STOP_SEQUENCE, sequence))
 }
 
 /// The stop reason of a failed answer at some compatible servers. Anthropic itself sends an error.

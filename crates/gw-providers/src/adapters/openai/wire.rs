@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use gw_wire::json::Reader;
-use gw_wire::reply::{Finish, STOP_SEQUENCE};
+use gw_wire::reply::{Finish, METADATA, STOP_SEQUENCE};
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -53,7 +53,7 @@ impl<'de> OpenAiEnvelope<'de> {
         let tier = self.service_tier.filter(|tier| TIERS.contains(&tier.get()));
         let all = [
             ("service_tier", tier),
-            ("metadata", self.metadata),
+            (METADATA, self.metadata),
             ("moderation", self.moderation),
             ("citations", self.citations),
             ("search_results", self.search_results),

@@ -375,3 +375,99 @@ async fn t1_the_cache_key_covers_what_a_native_upstream_gets() {
         assert_eq!(ask(&world.client, &other).await, hit, "{other}");
     }
 }
+
+#[tokio::test]
+async fn t1_an_answer_with_parts_of_its_own_dialect_is_whole_or_not_kept() {
+    let (world, claude) = native("").await;
+    let cache = json!({"cache": {"enabled": true}});
+    let without_ids = |answer: &gw_testkit::Response| {
+        let mut body = answer.json();
+        for item in body["output"].as_array_mut().into_iter().flatten() {
+            item.as_object_mut().unwrap().remove("id");
+        }
+        ["content", "stop_reason", "stop_sequence", "output", "status"].map(|name| body[name].clone())
+    };
+    let cited = json!([{"type": "text", "text": "Hi", "citations": [{"type": "char_location", "cited_text": "x",
+        "document_index": 0, "document_title": "t", "start_char_index": 0, "end_char_index": 1}]}]);
+    for (own, expected) in [
+        (json!({"stop_reason": "stop_sequence", "stop_sequence": "END"}), "HIT"),
+        (json!({"stop_reason": "end_turn"}), "HIT"),
+        (json!({"stop_reason": "max_tokens"}), "HIT"),
+        (json!({"stop_reason": "model_context_window_exceeded"}), "MISS"),
+        (json!({"content": cited}), "MISS"),
+    ] {
+        claude.always(Answer::json(200, &with(claude_answer(), own.clone())));
+        let more = json!({"stop_sequences": ["END"], "system": own.to_string()});
+        let body = with(with(message(CLAUDE), cache.clone()), more);
+        let first = ask_messages(&world.client, &body).await.ok();
+        let again = ask_messages(&world.client, &body).await.ok();
+        assert_eq!(
+            (first.header("x-gateway-cache"), again.header("x-gateway-cache")),
+            (Some("MISS"), Some(expected))
+        );
+        assert_eq!(without_ids(&first), without_ids(&again), "{own}");
+    }
+    let text = json!({"type": "message", "id": "m", "role": "assistant", "status": "completed",
+        "content": [{"type": "output_text", "text": "Hi", "annotations": [], "logprobs": []}]});
+    let note =
+        json!({"type": "url_citation", "url": "http://x", "title": "t", "start_index": 0, "end_index": 1});
+    let noted = json!([{"type": "output_text", "text": "Hi", "annotations": [note], "logprobs": []}]);
+    for (output, expected) in [
+        (json!([text]), "HIT"),
+        (json!([with(text.clone(), json!({"phase": "commentary"})), text]), "MISS"),
+        (
+            json!([{"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "s"}],
+            "content": [{"type": "reasoning_text", "text": "raw"}]}, text]),
+            "MISS",
+        ),
+        (json!([with(text.clone(), json!({"content": noted}))]), "MISS"),
+    ] {
+        world.upstream.always(Answer::json(200, &with(response_answer(), json!({"output": output}))));
+        let more = json!({"store": false, "instructions": output.to_string()});
+        let body = with(with(response("acme/fast"), cache.clone()), more);
+        let first = ask_responses(&world.client, &body).await.ok();
+        let again = ask_responses(&world.client, &body).await.ok();
+        assert_eq!(
+            (first.header("x-gateway-cache"), again.header("x-gateway-cache")),
+            (Some("MISS"), Some(expected)),
+            "{output}"
+        );
+        assert_eq!(without_ids(&first), without_ids(&again), "{output}");
+    }
+}
+
+#[tokio::test]
+async fn t1_a_stream_with_parts_of_its_own_dialect_does_not_depend_on_the_cache() {
+    let (world, claude) = native("").await;
+    let events = [
+        json!({"type": "message_start", "message": with(claude_answer(), json!({"content": [], "stop_reason": null}))}),
+        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+        json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}}),
+        json!({"type": "content_block_stop", "index": 0}),
+        json!({"type": "message_delta", "delta": {"stop_reason": "stop_sequence", "stop_sequence": "END"},
+            "usage": {"output_tokens": 3}}),
+        json!({"type": "message_stop"}),
+    ];
+    let stream = events.iter().fold(Answer::sse(), |stream, event| {
+        stream.chunk(format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap()))
+    });
+    claude.always(stream.end());
+    let body =
+        with(message(CLAUDE), json!({"stream": true, "stop_sequences": ["END"], "cache": {"enabled": true}}));
+    for expected in ["MISS", "HIT"] {
+        let answer = ask_messages(&world.client, &body).await.ok();
+        assert_eq!(answer.header("x-gateway-cache"), Some(expected));
+        assert!(answer.text().contains(r#""stop_sequence":"END""#), "{expected}: {}", answer.text());
+        assert!(answer.text().contains(r#""input_tokens":7"#), "{expected}: {}", answer.text());
+    }
+    let document = json!({"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"},
+        "citations": {"enabled": true}});
+    let answer = ask_messages(&world.client, &with(body, user_block(document))).await.ok();
+    assert_eq!(answer.header("x-gateway-cache"), Some("BYPASS"));
+    let body = with(
+        response("acme/fast"),
+        json!({"stream": true, "store": false, "include": ["message.output_text.logprobs"], "cache": {"enabled": true}}),
+    );
+    let answer = ask_responses(&world.client, &body).await;
+    assert_eq!(answer.header("x-gateway-cache"), Some("BYPASS"), "{}", answer.text());
+}

@@ -1,0 +1,89 @@
+//! Compares two forms of an answer in a client's dialect.
+
+use serde_json::Value;
+
+/// The members that hold the content of an answer and the reason of its end, in all dialects of clients.
+const CONTENT: [&str; 8] = [
+    "content",
+    "stop_reason",
+    "stop_sequence",
+    "stop_details",
+    "output",
+    "status",
+    "incomplete_details",
+    "candidates",
+];
+
+/// Whether two documents have equal contents. Ids may differ, and an absent member equals one that is null or empty.
+pub(super) fn has_equal_content(one: &[u8], other: &[u8]) -> bool {
+    let (Some(one), Some(other)) = (content(one), content(other)) else { return false };
+    one == other
+}
+
+fn content(document: &[u8]) -> Option<[Value; CONTENT.len()]> {
+    let mut document: Value = serde_json::from_slice(document).ok()?;
+    strip(&mut document);
+    Some(CONTENT.map(|name| document.get(name).cloned().unwrap_or_default()))
+}
+
+/// Removes the ids, and the members without a value.
+fn strip(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.values_mut().for_each(strip);
+            members.retain(|name, value| name != "id" && !is_empty(value));
+        }
+        Value::Array(items) => items.iter_mut().for_each(strip),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_equal_content;
+
+    #[track_caller]
+    fn check(one: &str, other: &str, expected: bool) {
+        assert_eq!(has_equal_content(one.as_bytes(), other.as_bytes()), expected, "{one} {other}");
+    }
+
+    #[test]
+    fn ids_and_members_without_a_value_make_no_difference() {
+        let native = r#"{"id":"a","content":[{"type":"text","text":"x","citations":null}],"stop_reason":"end_turn","stop_sequence":null}"#;
+        check(
+            native,
+            r#"{"content":[{"text":"x","type":"text"}],"stop_reason":"end_turn","usage":{"input_tokens":1}}"#,
+            true,
+        );
+        check(
+            r#"{"output":[{"id":"m","content":[{"text":"x","annotations":[]}]}]}"#,
+            r#"{"output":[{"id":"n","content":[{"text":"x"}]}]}"#,
+            true,
+        );
+    }
+
+    #[test]
+    fn a_lost_part_makes_a_difference() {
+        check(
+            r#"{"content":[],"stop_reason":"stop_sequence","stop_sequence":"END"}"#,
+            r#"{"content":[],"stop_reason":"end_turn"}"#,
+            false,
+        );
+        check(
+            r#"{"content":[{"text":"x","citations":[{"cited_text":"x"}]}]}"#,
+            r#"{"content":[{"text":"x"}]}"#,
+            false,
+        );
+        check(r#"{"output":[{"text":"a"},{"text":"b"}]}"#, r#"{"output":[{"text":"ab"}]}"#, false);
+        check("{", "{", false);
+    }
+}
