@@ -21,17 +21,21 @@ pub(super) fn has_equal_content(one: &[u8], other: &[u8]) -> bool {
 }
 
 fn content(document: &[u8]) -> Option<[Value; CONTENT.len()]> {
-    let mut document: Value = serde_json::from_slice(document).ok()?;
-    strip(&mut document);
-    Some(CONTENT.map(|name| document.get(name).cloned().unwrap_or_default()))
+    let document: Value = serde_json::from_slice(document).ok()?;
+    Some(CONTENT.map(|name| {
+        let mut content = document.get(name).cloned().unwrap_or_default();
+        strip(&mut content);
+        content
+    }))
 }
 
-/// Removes the ids, and the members without a value.
+/// Removes the ids and the states of items, and the members without a value. Providers write them differently, and the state of the
+/// answer tells how it ended.
 fn strip(value: &mut Value) {
     match value {
         Value::Object(members) => {
             members.values_mut().for_each(strip);
-            members.retain(|name, value| name != "id" && !is_empty(value));
+            members.retain(|name, value| name != "id" && name != "status" && !is_empty(value));
         }
         Value::Array(items) => items.iter_mut().for_each(strip),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
@@ -66,7 +70,7 @@ mod tests {
         );
         check(
             r#"{"output":[{"id":"m","content":[{"text":"x","annotations":[]}]}]}"#,
-            r#"{"output":[{"id":"n","content":[{"text":"x"}]}]}"#,
+            r#"{"output":[{"id":"n","status":"completed","content":[{"text":"x"}]}]}"#,
             true,
         );
     }
@@ -84,6 +88,7 @@ mod tests {
             false,
         );
         check(r#"{"output":[{"text":"a"},{"text":"b"}]}"#, r#"{"output":[{"text":"ab"}]}"#, false);
+        check(r#"{"output":[],"status":"completed"}"#, r#"{"output":[],"status":"incomplete"}"#, false);
         check("{", "{", false);
     }
 }
