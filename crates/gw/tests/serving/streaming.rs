@@ -3,6 +3,7 @@
 pub(crate) mod chunks;
 mod continuation;
 mod disconnects;
+mod idle_streams;
 mod images;
 mod long_endings;
 mod network_splits;
