@@ -321,18 +321,18 @@ fn streams_and_documents_have_equal_members() {
     let most = crate::reply::MAX_MEMBER_BYTES;
     for (bytes, is_there) in [(100_000, true), (most, true), (most + 1, false)] {
         let value = member(bytes);
-        let event = || Event::Member { name: "metadata", value: &value };
+        let event = || Event::Member { name: "moderation", value: &value };
         let chunks = run(
             opening(Shape::Chat, 1, false),
             vec![text(0, "a"), event(), event(), finish(0, Finish::Stop)],
         );
-        let told = chunks.iter().filter(|chunk| chunk["metadata"].is_string()).count();
+        let told = chunks.iter().filter(|chunk| chunk["moderation"].is_string()).count();
         assert_eq!(told, usize::from(is_there), "{bytes} in a stream");
-        let members = vec![("metadata".into(), Cow::Borrowed(&*value))];
+        let members = vec![("moderation".into(), Cow::Borrowed(&*value))];
         let reply = crate::reply::ChatReply { members, ..Default::default() };
         let whole = crate::render::cacheable_chat(&reply, "m", "f", &Usage::default());
         let whole: Value = serde_json::from_slice(&whole).unwrap();
-        assert_eq!(whole["metadata"].is_string(), is_there, "{bytes} in a whole answer");
+        assert_eq!(whole["moderation"].is_string(), is_there, "{bytes} in a whole answer");
     }
 }
 
