@@ -110,6 +110,16 @@ impl Call {
         }
     }
 
+    /// Takes the request back in the limits of requests of its rules: the response cache answers it after all.
+    pub(crate) fn uncount_in_rules(&mut self) {
+        let Some(rules) = &self.context.client.rules else { return };
+        let rated = rules.rated();
+        if !rated.is_empty() {
+            self.context.limiter.take_back(&self.context.client.request_id, &rated);
+        }
+        self.progress.settlement.rule_holds().take_back_requests();
+    }
+
     /// Ends the call: this attempt answered the rest of it, and the client has read all of it or will.
     pub(crate) fn finish_served(&mut self, candidate: &Candidate, billed: &BilledUsage) {
         let state = &self.context.snapshot.state;

@@ -8,12 +8,13 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::limit_error;
+use crate::limit_error::{self, first_of};
 use crate::limit_use::{admission_refusal, reservation_refusal};
 use crate::plan::PlanRequest;
 use crate::plan::alias_plan::plan_of_alias;
 use crate::plan::candidate::{Candidate, Plan};
-use crate::plan::cost_estimate::{is_priced, least_case, longest_answer, worst_case, worst_case_at};
+use crate::plan::cost_estimate::{is_priced, least_case, longest_answer, worst_case};
+use crate::plan::room::targets_with_room;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::taper::tapered;
 use crate::request::ValidatedRequest;
@@ -59,6 +60,22 @@ struct LimitError<'a> {
     message: &'a str,
 }
 
+/// What becomes of a request.
+#[derive(Default)]
+struct Decision {
+    refusal: Option<Error>,
+    /// Warnings of rules and of the guards of the session.
+    warnings: Vec<Cow<'static, str>>,
+    /// The plan that a rule has no room for, if the alias of the rule would serve.
+    without_room: Option<Plan>,
+}
+
+impl Decision {
+    fn refused(error: Error) -> Self {
+        Self { refusal: Some(error), ..Self::default() }
+    }
+}
+
 /// The report about a planned request.
 pub(crate) async fn report(
     services: &Services,
@@ -67,7 +84,7 @@ pub(crate) async fn report(
     snapshot: &Snapshot,
     (mut plan, guarded): (Plan, Option<Box<GuardedRequest>>),
 ) -> Bytes {
-    let (refusal, of_limits) =
+    let Decision { refusal, warnings: of_limits, without_room } =
         Box::pin(decide_guarded(services, client, request, snapshot, (&mut plan, guarded))).await;
     let first = plan.candidates.first();
     let is_known = plan.candidates.iter().all(|candidate| is_priced(request, candidate));
@@ -82,8 +99,15 @@ pub(crate) async fn report(
         |candidate: &Candidate| longest_answer(request, candidate).saturating_mul(request.answers());
     let rules = match &client.rules {
         Some(rules) => {
-            let of_targets = of_targets(services, client, rules, &plan);
-            rules.states(&services.limiter, (tokens, cost.femtos()), of_targets).await
+            let mut counters = of_targets(services, client, rules, &plan);
+            let mut need = (tokens, cost.femtos());
+            // The rule that has no room shows why the alias serves, so the request counts as it was planned.
+            if let Some(asked) = &without_room {
+                let (tokens, cost) = worst_case(request, asked, &snapshot.routing);
+                need = (tokens, cost.femtos());
+                counters.extend(of_targets(services, client, rules, asked));
+            }
+            rules.states(&services.limiter, need, counters).await
         }
         None => Vec::new(),
     };
@@ -154,54 +178,56 @@ async fn decide_guarded(
     request: &ValidatedRequest,
     snapshot: &Snapshot,
     (plan, guarded): (&mut Plan, Option<Box<GuardedRequest>>),
-) -> (Option<Error>, Vec<Cow<'static, str>>) {
+) -> Decision {
     let mut of_session = Vec::new();
     if let Some(guarded) = guarded {
         match guarded.look(&services.limiter).await {
             Ok(warnings) => of_session = warnings,
             // The limits of the key and its team come before the session, and the reservation comes after it.
-            Err(error) => return (Some(not_admitted(services, client).await.unwrap_or(error)), Vec::new()),
+            Err(error) => return Decision::refused(not_admitted(services, client).await.unwrap_or(error)),
         }
     }
-    let (refusal, of_rules) = decide(services, client, request, snapshot, plan).await;
-    of_session.extend(of_rules);
-    (refusal, of_session)
+    let mut decision = decide(services, client, request, snapshot, plan).await;
+    of_session.append(&mut decision.warnings);
+    Decision { warnings: of_session, ..decision }
 }
 
-/// The refusal of the request and the warnings of rules. `plan` becomes the plan that would serve it.
+/// What becomes of the request. `plan` becomes the plan that would serve it.
 async fn decide(
     services: &Services,
     client: &mut RequestContext,
     request: &ValidatedRequest,
     snapshot: &Snapshot,
     plan: &mut Plan,
-) -> (Option<Error>, Vec<Cow<'static, str>>) {
+) -> Decision {
     let most = client.max_cost.as_deref().copied();
     let asked = plan.clone();
     let planner = PlanRequest::of_client(snapshot, &services.metrics, client, request);
     if let Some((tapered, warning)) = tapered(&services.limiter, client, (planner, most), plan).await {
         *plan = tapered;
         if within_limits(services, client, request, snapshot, plan).await.is_none() {
-            return (None, vec![Cow::Owned(warning)]);
+            return Decision { warnings: vec![Cow::Owned(warning)], ..Decision::default() };
         }
         *plan = asked;
     }
     let Some(error) = within_limits(services, client, request, snapshot, plan).await else {
-        return (None, Vec::new());
+        return Decision::default();
     };
-    let rule = error.rule.as_ref().zip(client.rules.clone());
-    let Some((rule, rules)) = rule else { return (Some(error), Vec::new()) };
+    let Some((rule, rules)) = error.full_rule().cloned().zip(client.rules.clone()) else {
+        return Decision::refused(error);
+    };
     let planner = PlanRequest::of_client(snapshot, &services.metrics, client, request);
     let fallback = rules.fallback_of(&rule.name).and_then(|alias| plan_of_alias((planner, most), &alias));
-    let Some(mut fallback) = fallback else { return (Some(error), Vec::new()) };
+    let Some(mut fallback) = fallback else { return Decision::refused(error) };
     client.rules = Some(Arc::new(rules.without(&rule.name)));
     let refused = within_limits(services, client, request, snapshot, &mut fallback).await;
     client.rules = Some(rules);
     if refused.is_some() {
-        return (Some(error), Vec::new());
+        return Decision::refused(error);
     }
-    *plan = fallback;
-    (None, vec![Cow::Owned(format!("budget_fallback:{}", rule.name))])
+    let without_room = Some(std::mem::replace(plan, fallback));
+    let warnings = vec![Cow::Owned(format!("budget_fallback:{}", rule.name))];
+    Decision { refusal: None, warnings, without_room }
 }
 
 /// The refusal of the request as it is planned, without the upgrades if they would refuse it. Leaves out targets without room.
@@ -217,47 +243,20 @@ async fn within_limits(
     if refusal.is_some() && plan.without_upgrades() {
         refusal = self::refusal(services, client, request, snapshot, plan).await;
     }
-    match refusal {
-        None => without_room(services, client, request, snapshot, plan).await,
-        refusal => refusal,
+    if refusal.as_ref().is_some_and(|error| error.rule.is_none())
+        || !client.rules.as_ref().is_some_and(|rules| rules.may_be_of_targets())
+    {
+        return refusal;
     }
-}
-
-/// Leaves out the targets whose rules have no room. The refusal if none has.
-async fn without_room(
-    services: &Services,
-    client: &RequestContext,
-    request: &ValidatedRequest,
-    snapshot: &Snapshot,
-    plan: &mut Plan,
-) -> Option<Error> {
-    let rules = client.rules.as_ref().filter(|rules| rules.may_be_of_targets())?;
-    let (mut kept, mut first): (Vec<Candidate>, Option<Error>) = (Vec::new(), None);
-    for candidate in &plan.candidates {
-        let (tokens, cost) = worst_case_at(request, plan, candidate, &snapshot.routing);
-        let refusal = match rules.at(&services.limiter, client.asker(), candidate.serving()) {
-            Some(at) => {
-                match at.unpriced_refusal(&candidate.model.id).filter(|_| !is_priced(request, candidate)) {
-                    Some(refusal) => Some(refusal),
-                    None => at.would_refuse(&services.limiter, (tokens, cost.femtos())).await,
-                }
-            }
-            None => None,
-        };
-        let place = |error: &Error| error.rule.as_ref().map_or(usize::MAX, |rule| rule.place);
-        match refusal {
-            None => kept.push(candidate.clone()),
-            Some(error) if first.as_ref().is_none_or(|first| place(&error) < place(first)) => {
-                first = Some(error);
-            }
-            Some(_) => {}
+    let kept = targets_with_room(&services.limiter, client, request, plan, &snapshot.routing).await;
+    match (refusal, kept) {
+        (Some(error), kept) => Some(first_of(error, kept.err())),
+        (None, Err(error)) => Some(error),
+        (None, Ok(kept)) => {
+            plan.candidates = kept;
+            None
         }
     }
-    if kept.is_empty() {
-        return first;
-    }
-    plan.candidates = kept;
-    None
 }
 
 /// The refusal that the request would get from a limit of its key or its team.
@@ -292,7 +291,8 @@ async fn refusal(
     let needed = if is_cut { least.min(cost) } else { cost };
     let Some(refusal) = uses.iter().find_map(|used| reservation_refusal(used, tokens, needed.femtos()))
     else {
-        return client.rules.as_ref()?.first_refusal(of_rules, (tokens, needed.femtos()));
+        // The answer is cut for the key and its team alone.
+        return client.rules.as_ref()?.first_refusal(of_rules, (tokens, cost.femtos()));
     };
     let shortest = (request.writes_text() && !is_cut).then_some(least).filter(|least| *least < cost);
     Some(limit_error::reservation_error(&refusal, shortest))

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use gw_limits::SubjectKind;
+
 /// The kinds of errors. An error of kind `Invalid` carries a code of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "the names are the codes of the contract's table")]
@@ -254,6 +256,8 @@ pub struct Error {
     pub cause: Option<Kind>,
     /// The rule that refuses the request.
     pub rule: Option<Box<RefusingRule>>,
+    /// The key or the team whose budget has too little left for the request. Operators are told of it.
+    pub spent_budget: Option<SubjectKind>,
 }
 
 /// A rule that refuses a request, for the headers of the answer.
@@ -263,6 +267,8 @@ pub struct RefusingRule {
     pub place: usize,
     /// Its name.
     pub name: String,
+    /// It has no room. Otherwise it refuses models without a price, or nobody can tell now what it has left.
+    pub is_full: bool,
     /// When it begins anew, in the form of RFC 3339.
     pub resets_at: Option<String>,
     /// The id of the counter whose budget has too little left. None: the rule refuses for another reason.
@@ -284,6 +290,7 @@ impl Error {
             is_final: false,
             cause: None,
             rule: None,
+            spent_budget: None,
         }
     }
 
@@ -305,6 +312,12 @@ impl Error {
     pub fn finally(mut self) -> Self {
         self.is_final = true;
         self
+    }
+
+    /// The rule that refuses the request because it has no room.
+    #[must_use]
+    pub fn full_rule(&self) -> Option<&RefusingRule> {
+        self.rule.as_deref().filter(|rule| rule.is_full)
     }
 
     /// Whether a repeated request can succeed.

@@ -57,6 +57,15 @@ pub(crate) fn reservation_error(refusal: &Refusal, shortest: Option<Money>) -> E
     }
 }
 
+/// Of two refusals, that of the rule which stands first in the configuration.
+pub(crate) fn first_of(one: Error, other: Option<Error>) -> Error {
+    let place = |error: &Error| error.rule.as_ref().map_or(usize::MAX, |rule| rule.place);
+    match other {
+        Some(other) if place(&other) < place(&one) => other,
+        _ => one,
+    }
+}
+
 /// The error of a request whose cost a budget cannot know (`unpriced = "refuse"`).
 pub(crate) fn unpriced(refusing: &str, model: &str) -> Error {
     Error::new(

@@ -67,8 +67,11 @@ impl Occurrences {
         }
     }
 
-    /// Tells of the error of a request, if the budget of a rule caused it.
-    pub(crate) fn tell_error(&self, error: &Error) {
+    /// Tells of the error of a request, if the budget of a rule caused it, or that of the key or the team of this caller.
+    pub(crate) fn tell_error(&self, error: &Error, caller: Option<&Caller>) {
+        if let Some((subject, caller)) = error.spent_budget.zip(caller) {
+            self.tell(|| Occurrence::OverBudget(caller.clone(), subject));
+        }
         if let Some(counter) = error.rule.as_ref().and_then(|rule| rule.spent_counter.as_ref()) {
             self.tell(|| Occurrence::OverRule(counter.clone()));
         }

@@ -1,6 +1,7 @@
 //! Requests on pass-through routes: they go upstream as the client wrote them, and are counted, limited and charged like others.
 
 mod charging;
+mod further_choices;
 mod relay;
 mod request_facts;
 mod sending;
@@ -16,6 +17,7 @@ use gw_wire::operation::Operation;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use self::charging::Charging;
+use self::further_choices::FurtherChoices;
 pub use self::relay::{RelayedBody, TornAnswer};
 use self::request_facts::RequestFacts;
 use self::sending::SentCall;
@@ -184,7 +186,11 @@ fn prepare(
     client.log.note(|record| record.stream = facts.is_stream);
     let recognised: Vec<_> =
         facts.models.iter().map(|name| recognise(&snapshot, route, name, &client.caller)).collect();
-    check_models(&client.caller, &facts, &recognised)?;
+    if client.caller.is_limited() {
+        let further = FurtherChoices::of(&request.path, body);
+        let find = |name: &str| recognise(&snapshot, route, name, &client.caller);
+        check_models(&client.caller, &facts, &further, find)?;
+    }
     if route.reads_usage() && route.priced.is_none() && facts.models.len() > 1 {
         let message = "The request names several models, and a route that is charged by tokens needs the one that serves.";
         return Err(Error::new(Kind::Invalid, message));
@@ -225,24 +231,28 @@ fn recognise<'s>(
 }
 
 /// Checks that a caller with a list of models names models of it, and nothing that may lead to another one.
-fn check_models(caller: &Caller, facts: &RequestFacts, recognised: &[Option<&Arc<Model>>]) -> Result<()> {
-    if !caller.is_limited() {
-        return Ok(());
-    }
-    let may_use = |model: &Option<&Arc<Model>>| model.is_some_and(|model| caller.may_use(model));
-    if let Some((name, _)) = facts.models.iter().zip(recognised).find(|(_, model)| !may_use(model)) {
+fn check_models<'s>(
+    caller: &Caller,
+    facts: &RequestFacts,
+    further: &FurtherChoices,
+    find: impl Fn(&str) -> Option<&'s Arc<Model>>,
+) -> Result<()> {
+    let may_use = |name: &str| find(name).is_some_and(|model| caller.may_use(model));
+    let mut all = facts.models.iter().chain(&further.named).chain(&further.inner);
+    if let Some(name) = all.find(|name| !may_use(name)) {
         let shown: String = name.chars().take(200).collect();
         return Err(Error::new(
             Kind::ModelNotAllowed,
             format!("This API key may not use the model '{shown}'."),
         ));
     }
-    if facts.models.is_empty() {
+    // What an inner object names need not be the model that serves.
+    if facts.models.is_empty() && further.named.is_empty() {
         let message =
             "This API key may use only some models, and the request names none that the gateway knows.";
         return Err(Error::new(Kind::ModelNotAllowed, message));
     }
-    if facts.has_other_choice {
+    if facts.has_other_choice || further.is_unclear {
         let message = "This API key may use only some models, and the request may choose another one: send a JSON body \
                        that names one model.";
         return Err(Error::new(Kind::ModelNotAllowed, message));

@@ -9,6 +9,7 @@ pub(crate) mod capability;
 mod conditions;
 pub(crate) mod cost_estimate;
 pub(crate) mod hedge_pair;
+pub(crate) mod room;
 pub(crate) mod routing_state;
 pub(crate) mod snapshot;
 pub(crate) mod taper;

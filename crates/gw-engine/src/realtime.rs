@@ -12,7 +12,7 @@ use gw_wire::operation::PlainOperation;
 pub(crate) use self::response::begin;
 pub use self::response::{PromptSize, RealtimeResponse};
 pub use self::session::RealtimeSession;
-pub(crate) use self::transcript::{charge, check};
+pub(crate) use self::transcript::{charge, check, check_budget};
 use crate::call::reserve::reserve;
 use crate::error::{Error, Result};
 use crate::pipeline;
@@ -54,7 +54,7 @@ pub(crate) async fn open(
     let (Answer::Socket(socket), Some(candidate)) = (answer, call.plan.candidates.get(index).cloned()) else {
         return Err(Error::internal());
     };
-    let permit = call.progress.settlement.finish_handshake();
+    let permits = call.progress.settlement.finish_handshake(&candidate.model.id);
     let requested = call.context.request.model().to_owned();
-    Ok(RealtimeConnection { session: RealtimeSession::new(candidate, requested, permit), socket })
+    Ok(RealtimeConnection { session: RealtimeSession::new(candidate, requested, permits), socket })
 }

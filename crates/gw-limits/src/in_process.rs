@@ -18,6 +18,7 @@ use crate::spending_ledger::SpendingLedger;
 use crate::subject::{State, Subject};
 use crate::subject_kind::SubjectKind;
 use crate::subject_use::{BudgetUse, SubjectUse};
+use crate::window_takes::{TakenBucket, WindowTake};
 
 /// The limiter of one process.
 #[derive(Debug)]
@@ -51,12 +52,12 @@ impl InProcess {
         // Nothing is counted before every budget is known.
         let unix = self.learn_budgets(subjects).await?;
         let mut permit = AdmissionPermit::default();
-        for (index, subject) in subjects.iter().enumerate() {
+        for subject in subjects {
             let limits = divided(subject.limits(), replicas);
             let passed = self.pass_rates(subject.state(), &limits, &mut permit);
             if let Err(refusal) = passed.and_then(|()| self.check_budget(subject, unix)) {
-                let took = !matches!(refusal, Refusal::Requests { .. });
-                give_back(subjects.iter().take(index + usize::from(took)));
+                // A refusal uses up no rule.
+                permit.takes.iter().for_each(WindowTake::give_back_here);
                 return Err(Box::new(Refused { limits: permit.limits, refusal }));
             }
         }
@@ -114,10 +115,11 @@ impl InProcess {
             permit.limits.add_tokens(TokenState::new(limit, state.token_gcra.tat(), now));
         }
         if let Some(limit) = limits.rpm {
-            let (seen, wait) = take_request(state, limit, limits.burst, now);
+            let (seen, taken) = take_request(state, limit, limits.burst, now);
             permit.limits.add_requests(seen);
-            if let Some(retry_after) = wait {
-                return Err(Refusal::Requests { subject, limit, retry_after });
+            let bucket = taken.map_err(|retry_after| Refusal::Requests { subject, limit, retry_after })?;
+            if let Some(bucket) = bucket.filter(|_| subject == SubjectKind::Rule) {
+                permit.takes.push(WindowTake { state: Arc::clone(state), bucket });
             }
         }
         if let Some(limit) = limits.max_in_flight {
@@ -196,30 +198,27 @@ impl InProcess {
     }
 }
 
-/// Takes one request. Returns the state of the limit, and the time to wait if the limit is used up.
-fn take_request(state: &State, limit: u32, burst: Option<u32>, now: f64) -> (RateState, Option<Duration>) {
+/// Takes one request. Returns the state of the limit, and the bucket of a limit without a burst. An error is the time to wait, because
+/// the limit is used up.
+fn take_request(
+    state: &State,
+    limit: u32,
+    burst: Option<u32>,
+    now: f64,
+) -> (RateState, Result<Option<TakenBucket>, Duration>) {
     if let Some(burst) = burst {
-        let (tat, wait) = match state.request_gcra.take(Gcra::with_burst(limit.into(), burst.into()), now, 1)
-        {
-            Ok(tat) => (tat, None),
-            Err((tat, wait)) => (tat, Some(wait)),
+        let gcra = Gcra::with_burst(limit.into(), burst.into());
+        let (tat, taken) = match state.request_gcra.take(gcra, now, 1) {
+            Ok(tat) => (tat, Ok(None)),
+            Err((tat, wait)) => (tat, Err(wait)),
         };
-        return (RateState::of_gcra(limit, burst, tat, now), wait);
+        return (RateState::of_gcra(limit, burst, tat, now), taken);
     }
-    let (window, wait) = match state.request_window.take(limit, now) {
-        Ok(window) => (window, None),
-        Err(window) => (window, Some(time_until_expiry(window.blocked_by, now))),
+    let (window, taken) = match state.request_window.take(limit, now) {
+        Ok(window) => (window, Ok(Some(TakenBucket::Here(window.newest)))),
+        Err(window) => (window, Err(time_until_expiry(window.blocked_by, now))),
     };
-    (RateState::of_window(limit, window, now), wait)
-}
-
-/// Takes back the requests that rules have counted. A refusal uses up no rule.
-pub(crate) fn give_back<'s>(subjects: impl Iterator<Item = &'s Arc<Subject>>) {
-    for subject in subjects {
-        if subject.kind() == SubjectKind::Rule && subject.limits().rpm.is_some() {
-            subject.state().request_window.give_back();
-        }
-    }
+    (RateState::of_window(limit, window, now), taken)
 }
 
 fn look(subject: &Subject, now: f64, unix: i64) -> SubjectUse {

@@ -62,6 +62,7 @@ mod spending_ledger;
 mod subject;
 mod subject_kind;
 mod subject_use;
+mod window_takes;
 
 pub use self::redis::facts::{RedisFacts, RedisFactsError};
 pub use self::redis::settings::{RedisSettings, WhenAway};

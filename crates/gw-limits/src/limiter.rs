@@ -8,7 +8,7 @@ use tokio::sync::watch;
 
 use crate::admission::AdmissionPermit;
 use crate::clock::{Clock, SystemClock};
-use crate::in_process::{InProcess, give_back};
+use crate::in_process::InProcess;
 use crate::redis::RedisLimiter;
 use crate::redis::settings::RedisSettings;
 use crate::refusal::{Refusal, Refused};
@@ -19,6 +19,7 @@ use crate::spending_ledger::SpendingLedger;
 use crate::subject::Subject;
 use crate::subject_kind::SubjectKind;
 use crate::subject_use::SubjectUse;
+use crate::window_takes::TakenBucket;
 
 /// For how long a request can be charged after its begin ([`Limiter::charge`]). Redis remembers an expired reservation for this
 /// long.
@@ -193,15 +194,30 @@ impl Limiter {
         rules: &[Arc<Subject>],
     ) -> Result<AdmissionPermit, Box<Refused>> {
         let rates: Vec<_> = rules.iter().map(|rule| Arc::new(rule.without_budget())).collect();
-        self.admit(request_id, &rates).await
+        let mut permit = self.admit(request_id, &rates).await?;
+        for take in std::mem::take(&mut permit.takes) {
+            // `take_back` gets these subjects, and not their copies without a budget.
+            if let Some(rule) = rules.iter().find(|rule| Arc::ptr_eq(rule.state(), &take.state)) {
+                rule.takes().add(request_id, take.bucket);
+            }
+        }
+        Ok(permit)
     }
 
-    /// Takes back a request that rules have counted in their requests per minute, because another target serves it. The call does not
-    /// wait for Redis.
+    /// Takes back a request that rules have counted in their requests per minute, because another target serves it. `request_id` and
+    /// `rules` are those of [`Limiter::admit_rates`]. A rule that counted the request over a minute ago does not change: the request has
+    /// left its window. The call does not wait for Redis.
     pub fn take_back(&self, request_id: &str, rules: &[Arc<Subject>]) {
-        match &self.0.redis {
-            None => give_back(rules.iter()),
-            Some(redis) => redis.take_back(request_id, rules),
+        let mut in_redis = Vec::new();
+        for rule in rules {
+            match rule.takes().remove(request_id) {
+                Some(TakenBucket::Here(moment)) => rule.state().request_window.give_back(moment),
+                Some(TakenBucket::Redis(moment)) => in_redis.push((Arc::clone(rule), moment)),
+                None => {}
+            }
+        }
+        if let Some(redis) = &self.0.redis {
+            redis.take_back(request_id, in_redis);
         }
     }
 

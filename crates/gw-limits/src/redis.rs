@@ -89,6 +89,7 @@ use crate::reservation::{Reservation, ReservationRequest};
 use crate::session::{SessionId, SessionLimit, SessionRequest, SessionTable, SessionUse};
 use crate::subject::Subject;
 use crate::subject_kind::SubjectKind;
+use crate::window_takes::{TakenBucket, WindowTake};
 
 /// The limiter over Redis.
 #[derive(Debug)]
@@ -194,11 +195,11 @@ impl RedisLimiter {
         self.replica.replica_count()
     }
 
-    /// Takes back a request that rules have counted in their requests per minute.
-    pub(crate) fn take_back(&self, request_id: &str, rules: &[Arc<Subject>]) {
-        let rated = select(rules, |subject| subject.limits().rpm.is_some());
-        if !rated.is_empty() {
-            let message = Message::new(request_id, rated, MessageKind::TakeBack);
+    /// Takes back a request that rules have counted in their requests per minute, each in the bucket of a moment.
+    pub(crate) fn take_back(&self, request_id: &str, rules: Vec<(Arc<Subject>, f64)>) {
+        if !rules.is_empty() {
+            let (rules, moments) = rules.into_iter().unzip();
+            let message = Message::new(request_id, rules, MessageKind::TakeBack { moments });
             drop(SendOnDrop::new(&self.replica, message));
         }
     }
@@ -244,7 +245,8 @@ impl RedisLimiter {
             return Err(Box::new(Refused { limits, refusal }));
         }
         let in_flight = with_permits.iter().map(|subject| InFlightPermit::mirror(subject.state()));
-        Ok(AdmissionPermit { limits, in_flight: in_flight.collect(), release })
+        let takes = window_takes(&answer, &limited);
+        Ok(AdmissionPermit { limits, in_flight: in_flight.collect(), takes, release })
     }
 
     /// Admits a request that Redis did not answer.
@@ -380,6 +382,18 @@ fn limit_states(answer: &Answer, subjects: &[Arc<Subject>]) -> LimitStates {
         }
     }
     states
+}
+
+/// The windows of rules in which `admit.lua` has counted the request.
+fn window_takes(answer: &Answer, subjects: &[Arc<Subject>]) -> Vec<WindowTake> {
+    let take = |(index, subject): (usize, &Arc<Subject>)| {
+        let Limits { rpm: Some(_), burst: None, .. } = subject.limits() else { return None };
+        // The newest bucket is the one that the request came to.
+        let bucket = TakenBucket::Redis(answer.window(2 * index)?.newest);
+        Some(WindowTake { state: Arc::clone(subject.state()), bucket })
+    };
+    let is_rule = |(_, subject): &(usize, &Arc<Subject>)| subject.kind() == SubjectKind::Rule;
+    subjects.iter().enumerate().filter(is_rule).filter_map(take).collect()
 }
 
 /// A subject's requests per minute, and the time to wait if they are used up. None if the script did not check them.

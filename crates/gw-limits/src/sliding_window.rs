@@ -1,5 +1,5 @@
-//! A sliding window: at most so many requests pass in any minute. `redis/admit.lua` has the same arithmetic, operation
-//! by operation.
+//! A sliding window: at most so many requests pass in any minute. `redis/window.lua` and `redis/admit.lua` have the same
+//! arithmetic, operation by operation.
 
 use std::collections::VecDeque;
 
@@ -44,7 +44,8 @@ pub(crate) struct WindowState {
 }
 
 impl SlidingWindow {
-    /// Adds a request, if fewer than `limit` requests are in the window.
+    /// Adds a request, if fewer than `limit` requests are in the window. The newest moment of the returned state names its bucket
+    /// ([`SlidingWindow::give_back`]).
     ///
     /// # Errors
     /// The window is full. Nothing is added.
@@ -66,11 +67,15 @@ impl SlidingWindow {
         Ok(window.state(0.0))
     }
 
-    /// Takes back the newest request of the window.
-    pub(crate) fn give_back(&self) {
+    /// Takes back a request that was added to the bucket of this moment. A request that has left the window stays as it is: another
+    /// request would leave in its place.
+    pub(crate) fn give_back(&self, moment: f64) {
         let window = &mut *self.0.lock();
-        if let Some(newest) = window.buckets.back_mut().filter(|bucket| bucket.requests > 0) {
-            newest.requests -= 1;
+        let number = bucket_number(moment);
+        let index = window.buckets.partition_point(|bucket| bucket_number(bucket.last) < number);
+        let found = window.buckets.get_mut(index).filter(|bucket| bucket_number(bucket.last) <= number);
+        if let Some(bucket) = found.filter(|bucket| bucket.requests > 0) {
+            bucket.requests = bucket.requests.saturating_sub(1);
             window.requests = window.requests.saturating_sub(1);
         }
     }
@@ -183,7 +188,52 @@ mod tests {
         assert!(window.take(5, 9e12 - 3_600e6).is_err());
     }
 
+    #[test]
+    fn a_request_leaves_the_bucket_that_it_came_to() {
+        let (window, start) = (SlidingWindow::default(), 3e9);
+        let older = window.take(5, start).unwrap().newest;
+        let newer = window.take(5, start + 5e5).unwrap().newest;
+        window.give_back(newer);
+        window.give_back(older);
+        assert_eq!(window.look(start + 6e5).requests, 0);
+        window.give_back(older);
+        assert_eq!(window.look(start + 6e5).requests, 0, "an empty bucket stays empty");
+        window.take(5, start + MINUTE_MICROS).unwrap();
+        window.give_back(older);
+        assert_eq!(window.look(start + MINUTE_MICROS).requests, 1, "an expired bucket gives nothing back");
+    }
+
+    #[test]
+    fn a_request_that_came_out_of_order_leaves_the_bucket_that_counts_it() {
+        let (window, start) = (SlidingWindow::default(), 3e9);
+        window.take(5, start + 5e5).unwrap();
+        let late = window.take(5, start).unwrap().newest;
+        window.give_back(late);
+        assert_eq!(window.look(start + 6e5).requests, 1);
+        assert_eq!(window.look(start + 5e5 + MINUTE_MICROS).requests, 0);
+    }
+
     proptest! {
+        /// Compares the window with a list of the requests that were not taken back.
+        #[test]
+        fn a_window_counts_the_requests_that_are_not_taken_back(
+            steps in prop::collection::vec((prop_oneof![0_u32..2_000, 0_u32..300_000, 0_u32..20_000_000], any::<bool>(), 0_usize..9), 1..400),
+        ) {
+            let (window, mut now, mut kept) = (SlidingWindow::default(), 1e9, Vec::<f64>::new());
+            for (gap, takes, which) in steps {
+                now += f64::from(gap);
+                if takes {
+                    kept.extend(window.take(20, now).ok().map(|state| state.newest));
+                } else if which < kept.len() {
+                    window.give_back(kept.swap_remove(which));
+                }
+                let seen = window.look(now).requests;
+                // A bucket leaves a minute after its last request, so requests leave up to a bucket's width later.
+                let after = |limit: f64| kept.iter().filter(|moment| **moment + MINUTE_MICROS > now - limit).count() as u64;
+                prop_assert!((after(0.0)..=after(BUCKET_MICROS)).contains(&seen), "{seen} of {kept:?} at {now}");
+            }
+        }
+
         #[test]
         fn every_minute_has_at_most_the_limit(
             limit in 1_u32..300,

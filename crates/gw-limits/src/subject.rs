@@ -10,17 +10,20 @@ use crate::budget::BudgetState;
 use crate::gcra::GcraState;
 use crate::sliding_window::SlidingWindow;
 use crate::subject_kind::SubjectKind;
+use crate::window_takes::WindowTakes;
 
 /// A key or a team with its limits. [`crate::Limiter::subject`] makes it. The settings of the key hold it.
 #[derive(Debug)]
 pub struct Subject {
     limits: Limits,
     state: Arc<State>,
+    /// Requests that [`crate::Limiter::take_back`] may take back.
+    takes: WindowTakes,
 }
 
 impl Subject {
     pub(crate) fn new(limits: Limits, state: Arc<State>) -> Self {
-        Self { limits, state }
+        Self { limits, state, takes: WindowTakes::default() }
     }
 
     /// A subject of which only the name is known.
@@ -65,14 +68,14 @@ impl Subject {
 
     /// This key or team with a budget that refuses nothing.
     pub(crate) fn without_budget(&self) -> Self {
-        Self { limits: Limits { budget: None, ..self.limits }, state: Arc::clone(&self.state) }
+        Self::new(Limits { budget: None, ..self.limits }, Arc::clone(&self.state))
     }
 
     /// This subject with limits that refuse nothing. Its budget counts.
     #[must_use]
     pub fn refusing_nothing(&self) -> Self {
         let budget = self.limits.budget.map(|budget| Budget { nano: u64::MAX, ..budget });
-        Self { limits: Limits { budget, ..Limits::default() }, state: Arc::clone(&self.state) }
+        Self::new(Limits { budget, ..Limits::default() }, Arc::clone(&self.state))
     }
 
     /// Notes a request that this subject would have refused.
@@ -80,10 +83,20 @@ impl Subject {
         self.state.would_refuse.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Takes back a note of [`Subject::note_would_refuse`]: the request is not served.
+    pub fn take_back_would_refuse(&self) {
+        let less = |count: u64| Some(count.saturating_sub(1));
+        let _ = self.state.would_refuse.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+
     /// The requests that this subject would have refused, as far as this process knows.
     #[must_use]
     pub fn would_refuse(&self) -> u64 {
         self.state.would_refuse.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn takes(&self) -> &WindowTakes {
+        &self.takes
     }
 
     pub(crate) fn state(&self) -> &Arc<State> {

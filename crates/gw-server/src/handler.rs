@@ -191,7 +191,8 @@ fn finish(
             }
         }
     }
-    if let Content::Relay(_) = reply.content {
+    let is_relayed = matches!(reply.content, Content::Relay(_));
+    if is_relayed {
         sandbox(&mut reply.headers);
     // A generated answer is for programs, and gets no more headers than it needs.
     } else if record.call.is_none() || !reply.status.is_success() {
@@ -210,8 +211,8 @@ fn finish(
     }
     let deadline = delivery_deadline(&reply.content, record.state.settings.send_timeout);
     let mut response = Response::new(Outgoing::new(reply.content, deadline, record));
-    // 499 is a status for the log alone. A client that sent half a body and still reads gets a 400.
-    let is_closed = reply.status.as_u16() == Kind::ClientClosedRequest.row().0;
+    // The gateway's own 499 is a status for the log alone. A client that sent half a body and still reads gets a 400.
+    let is_closed = !is_relayed && reply.status.as_u16() == Kind::ClientClosedRequest.row().0;
     *response.status_mut() = if is_closed { StatusCode::BAD_REQUEST } else { reply.status };
     *response.headers_mut() = reply.headers;
     response

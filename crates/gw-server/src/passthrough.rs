@@ -71,7 +71,7 @@ where
     record.in_flight = Some(state.begin_generation(&caller)?);
     wishes::refuse(&parts.headers)?;
     let has_key = !route.injects() || !key::keeps_key_of_query(&state, parts, route);
-    let path = passed_path(&parts.uri, route, has_key)?;
+    let path = passed_path(&parts.uri, route, has_key, &headers::gateway_keys(&parts.headers, route))?;
     record.admission_permit = Some(admitted(state.engine.admit(&caller, &record.request_id).await, extra)?);
     let whole = is_read(parts, route, &caller, body);
     let limit = if is_json_or_missing(&parts.headers) {

@@ -104,11 +104,13 @@ fn turn_headers(headers: &HeaderMap, key: Option<&str>) -> HeaderMap {
             kept.append(name.clone(), value.clone());
         }
     }
-    if let Some(key) = key.filter(|_| !kept.contains_key(AUTHORIZATION) && !kept.contains_key(API_KEY))
+    // Two keys that differ are both there, so that the gateway refuses them.
+    if let Some(key) = key
         && let Ok(mut value) = HeaderValue::from_str(&format!("Bearer {key}"))
+        && !kept.get_all(AUTHORIZATION).iter().any(|known| *known == value)
     {
         value.set_sensitive(true);
-        kept.insert(AUTHORIZATION, value);
+        kept.append(AUTHORIZATION, value);
     }
     kept.insert(http::header::CONTENT_TYPE, crate::response::JSON);
     kept

@@ -17,8 +17,8 @@ pub struct ClientEvent<'a> {
     pub model: Option<View<'a>>,
     /// The type of its session.
     pub session_type: Option<Cow<'a, str>>,
-    /// The model that transcribes what the client says.
-    pub transcriber: Option<Cow<'a, str>>,
+    /// The models that are to transcribe what the client says. An empty name: the upstream chooses the model.
+    pub transcribers: Vec<Cow<'a, str>>,
     /// The bound on answers. `Some(None)`: there is none.
     pub max_answer: Option<Option<u64>>,
     /// The types of its tools.
@@ -89,17 +89,34 @@ pub fn read_client(text: &str) -> Result<ClientEvent<'_>, BadEvent> {
         audio_chars: audio.map_or(0, |audio| audio.text().len() as u64),
         ..ClientEvent::default()
     };
-    if let Some(settings) = session.or(response) {
-        read_settings(settings, &mut event)?;
+    match (session, response) {
+        // A response beside a session would be read by nobody, or by somebody else.
+        (Some(_), Some(_)) => Err(invalid("'session' and 'response' belong to different events.")),
+        (Some(settings), None) | (None, Some(settings)) => {
+            read_settings(settings, &mut event)?;
+            Ok(event)
+        }
+        (None, None) => Ok(event),
     }
-    // A response beside a session would be read by nobody, or by somebody else.
-    if let (Some(_), Some(response)) = (session, response) {
-        read_settings(response, &mut event)?;
+}
+
+fn invalid(message: &str) -> BadEvent {
+    BadEvent { code: "invalid_value", message: format!("Invalid event: {message}") }
+}
+
+/// A member that must have this kind, if it is there. `null` means absent.
+fn of_kind<'a>(value: Option<View<'a>>, kind: Kind, name: &str) -> Result<Option<View<'a>>, BadEvent> {
+    match value {
+        Some(value) if value.kind() == Kind::Null => Ok(None),
+        Some(value) if value.kind() != kind => {
+            Err(invalid(&format!("'{name}' has another type than it may have.")))
+        }
+        value => Ok(value),
     }
-    Ok(event)
 }
 
 fn read_settings<'a>(settings: View<'a>, event: &mut ClientEvent<'a>) -> Result<(), BadEvent> {
+    let Some(settings) = of_kind(Some(settings), Kind::Object, "session")? else { return Ok(()) };
     let names = [
         "model",
         "type",
@@ -111,26 +128,37 @@ fn read_settings<'a>(settings: View<'a>, event: &mut ClientEvent<'a>) -> Result<
         "max_response_output_tokens",
     ];
     let [model, kind, tools, prompt, audio, transcription, most, most_beta] = unique(settings, names)?;
-    event.model = event.model.or(model);
-    event.session_type = kind.and_then(View::string).or(event.session_type.take());
-    event.max_answer = most.or(most_beta).map(bound).or(event.max_answer);
+    event.model = model;
+    event.session_type = kind.and_then(View::string);
+    event.max_answer = larger_bound(most, most_beta);
     event.has_stored_prompt |= prompt.is_some_and(|prompt| prompt.kind() != Kind::Null);
-    for tool in tools.into_iter().flat_map(View::elements) {
+    for tool in of_kind(tools, Kind::Array, "tools")?.into_iter().flat_map(View::elements) {
         let [kind] = unique(tool, ["type"])?;
         event.tools.push(kind.and_then(View::string).unwrap_or_default());
     }
-    let of_input = match audio {
+    let of_input = match of_kind(audio, Kind::Object, "audio")? {
         Some(audio) => match unique(audio, ["input"])? {
             [Some(input)] => unique(input, ["transcription"])?[0],
             [None] => None,
         },
         None => None,
     };
-    for transcription in [of_input, transcription].into_iter().flatten() {
+    // An upstream reads one of the two places, so both count.
+    for transcription in [of_input, transcription] {
+        let Some(transcription) = of_kind(transcription, Kind::Object, "transcription")? else { continue };
         let [model] = unique(transcription, ["model"])?;
-        event.transcriber = model.and_then(View::string).or(event.transcriber.take());
+        let model = of_kind(model, Kind::String, "transcription.model")?;
+        event.transcribers.push(model.and_then(View::string).unwrap_or_default());
     }
     Ok(())
+}
+
+/// The larger of the bounds on an answer under both of its names, because an upstream reads one of them. `Some(None)`: there is none.
+fn larger_bound(one: Option<View<'_>>, other: Option<View<'_>>) -> Option<Option<u64>> {
+    match (one.map(bound), other.map(bound)) {
+        (Some(one), Some(other)) => Some(one.zip(other).map(|(one, other)| one.max(other))),
+        (one, other) => one.or(other),
+    }
 }
 
 /// Reads an event of an upstream. A text of another form has no type.
@@ -163,7 +191,7 @@ pub fn read_upstream(text: &str) -> UpstreamEvent<'_> {
         let [transcription] = input.map_or([None], |input| input.pick(["transcription"]));
         let [model] = transcription.or(of_beta).map_or([None], |settings| settings.pick(["model"]));
         event.transcriber = Some(model.and_then(View::string));
-        event.max_answer = Some(most.or(most_beta).and_then(bound));
+        event.max_answer = Some(larger_bound(most, most_beta).flatten());
     }
     event
 }
@@ -202,14 +230,38 @@ mod tests {
         let event = read_client(text).unwrap();
         assert_eq!((&*event.kind, event.event_id.as_deref()), ("session.update", Some("e1")));
         assert_eq!(event.model.map(View::text), Some("\"m\""));
-        assert_eq!((event.transcriber.as_deref(), event.max_answer), (Some("t"), Some(Some(7))));
+        assert_eq!((event.transcribers, event.max_answer), (vec![Cow::Borrowed("t")], Some(Some(7))));
         assert_eq!(event.tools, ["function", "mcp"]);
         assert!(event.has_stored_prompt);
         let append = read_client(r#"{"type":"input_audio_buffer.append","audio":"AAAA"}"#).unwrap();
         assert_eq!(append.audio_chars, 6);
         let beta = r#"{"type":"session.update","session":{"input_audio_transcription":{"model":"w"},"max_response_output_tokens":"inf"}}"#;
         let beta = read_client(beta).unwrap();
-        assert_eq!((beta.transcriber.as_deref(), beta.max_answer), (Some("w"), Some(None)));
+        assert_eq!((beta.transcribers, beta.max_answer), (vec![Cow::Borrowed("w")], Some(None)));
+    }
+
+    #[test]
+    fn all_places_of_a_setting_count() {
+        let read = |settings: &str| {
+            let text = format!(r#"{{"type":"session.update","session":{settings}}}"#);
+            let event = read_client(&text).unwrap();
+            let names: Vec<String> =
+                event.transcribers.iter().map(|name| name.clone().into_owned()).collect();
+            (names, event.max_answer)
+        };
+        let (both, none) = (vec!["a".to_owned(), "b".to_owned()], Vec::<String>::new());
+        let two = r#"{"audio":{"input":{"transcription":{"model":"a"}}},"input_audio_transcription":{"model":"b"}}"#;
+        assert_eq!(read(two), (both, None));
+        assert_eq!(read(r#"{"input_audio_transcription":{"language":"en"}}"#), (vec![String::new()], None));
+        assert_eq!(
+            read(r#"{"input_audio_transcription":null,"tools":null,"audio":null}"#),
+            (none.clone(), None)
+        );
+        assert_eq!(
+            read(r#"{"max_output_tokens":1,"max_response_output_tokens":"inf"}"#),
+            (none.clone(), Some(None))
+        );
+        assert_eq!(read(r#"{"max_output_tokens":9,"max_response_output_tokens":7}"#), (none, Some(Some(9))));
     }
 
     #[test]
@@ -221,6 +273,16 @@ mod tests {
             (r#"{"type":1}"#, "invalid_value"),
             (r#"{"type":"a","type":"b"}"#, "invalid_json"),
             (r#"{"type":"session.update","session":{"model":"a","mod\u0065l":"b"}}"#, "invalid_json"),
+            (
+                r#"{"type":"response.create","session":{"model":"a"},"response":{"model":"b"}}"#,
+                "invalid_value",
+            ),
+            (r#"{"type":"session.update","session":[{"model":"a"}]}"#, "invalid_value"),
+            (r#"{"type":"session.update","session":{"tools":{"type":"mcp"}}}"#, "invalid_value"),
+            (
+                r#"{"type":"session.update","session":{"input_audio_transcription":{"model":5}}}"#,
+                "invalid_value",
+            ),
         ] {
             assert_eq!(read_client(text).unwrap_err().code, code, "{text}");
         }

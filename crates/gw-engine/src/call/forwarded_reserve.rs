@@ -56,6 +56,9 @@ async fn count_in_rules(
     settlement: &mut Settlement,
 ) -> Result<()> {
     let mut warnings = Vec::new();
+    if !counts {
+        settlement.rule_holds().be_part();
+    }
     if rules.may_be_of_targets() {
         let at = rules.at(limiter, client.asker(), candidate.serving());
         let target = (&candidate.model.id, None);

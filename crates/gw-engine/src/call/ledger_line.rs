@@ -91,8 +91,10 @@ impl LedgerLine {
             self.entry.model = (*model.id).to_owned();
             self.entry.provider = (*model.provider).to_owned();
         }
-        if let Some(choice) = &plan.choice {
-            self.note_choice(plan, choice);
+        match &plan.choice {
+            Some(choice) => self.note_choice(plan, choice),
+            // The choice of a plan that was given up is none of this one's.
+            None => self.entry.decision = None,
         }
     }
 

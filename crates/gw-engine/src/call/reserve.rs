@@ -13,10 +13,12 @@ use crate::call::attempt_context::AttemptContext;
 use crate::call::enter_target::enter_target;
 use crate::error::{Error, Result};
 use crate::limit_error;
+use crate::limit_error::first_of;
 use crate::limit_use::is_of_rule;
 use crate::plan::alias_plan::plan_of_alias;
 use crate::plan::candidate::Plan;
 use crate::plan::cost_estimate::{is_priced, least_case, worst_case};
+use crate::plan::room::targets_with_room;
 use crate::rules::RequestRules;
 
 /// Reserves the request's worst case for its key, its team and its rules, and counts the request in its rules. A request that a rule
@@ -26,7 +28,7 @@ use crate::rules::RequestRules;
 /// A limit or a budget refuses it.
 pub(crate) async fn reserve(limiter: &Limiter, call: &mut Call) -> Result<()> {
     match reserve_as_planned(limiter, call).await {
-        Err(error) if error.rule.is_some() || call.asked_plan.is_some() => {
+        Err(error) if error.full_rule().is_some() || call.asked_plan.is_some() => {
             Box::pin(reserve_otherwise(limiter, call, error)).await
         }
         reserved => reserved,
@@ -58,21 +60,43 @@ fn coming_file(call: &Call) -> Option<Arc<dyn FileSource>> {
 /// # Errors
 /// As [`reserve`].
 pub(crate) async fn reserve_as_planned(limiter: &Limiter, call: &mut Call) -> Result<()> {
-    reserve_unadmitted(limiter, call).await?;
+    let warnings = call.progress.warnings.len();
+    if let Err(refused) = reserve_unadmitted(limiter, call).await {
+        return Err(if refused.rule.is_some() {
+            Box::pin(first_with_targets(limiter, call, refused)).await
+        } else {
+            refused
+        });
+    }
     if let Some(rules) = call.context.client.rules.clone() {
         let counted = Box::pin(count_in_rules(limiter, call, &rules)).await;
         if counted.is_err() {
             call.progress.settlement.release();
+            // Rules in shadow mode warn of a request that is served.
+            call.progress.warnings.truncate(warnings);
         }
         counted?;
     }
     Ok(())
 }
 
+/// The refusal of a rule of the whole request, or that of a rule of targets which stands before it, if no target has room either.
+async fn first_with_targets(limiter: &Limiter, call: &Call, refused: Error) -> Error {
+    let AttemptContext { client, request, snapshot, .. } = &call.context;
+    if !client.rules.as_ref().is_some_and(|rules| rules.may_be_of_targets()) {
+        return refused;
+    }
+    let with_room = targets_with_room(limiter, client, request, &call.plan, &snapshot.routing).await;
+    first_of(refused, with_room.err())
+}
+
 /// Counts a request in its rules and in those of the first target that has room.
 async fn count_in_rules(limiter: &Limiter, call: &mut Call, rules: &RequestRules) -> Result<()> {
-    if rules.may_be_of_targets() {
-        enter_first(call).await?;
+    if rules.may_be_of_targets()
+        && let Err(refused) = enter_first(call).await
+    {
+        // The tokens and the money of the other rules are reserved, so only their limits of requests can refuse.
+        return Err(first_of(refused, rules.rates_refusal(limiter).await));
     }
     let permit = rules.admit(limiter, &call.context.client.request_id).await?;
     let Call { context, plan, progress, .. } = call;
@@ -103,10 +127,10 @@ async fn enter_first(call: &mut Call) -> Result<()> {
             }
             Err(error) => {
                 left_out.push((Arc::clone(&candidate.model.id), error.message.clone()));
-                let place = |error: &Error| error.rule.as_ref().map_or(usize::MAX, |rule| rule.place);
-                if refused.as_ref().is_none_or(|first| place(&error) < place(first)) {
-                    refused = Some(error);
-                }
+                refused = Some(match refused.take() {
+                    Some(first) => first_of(first, Some(error)),
+                    None => error,
+                });
             }
         }
     }
@@ -140,7 +164,7 @@ async fn reserve_otherwise(limiter: &Limiter, call: &mut Call, refused: Error) -
             reserved => return reserved,
         }
     }
-    let (Some(rule), Some(rules)) = (&refused.rule, call.context.client.rules.clone()) else {
+    let (Some(rule), Some(rules)) = (refused.full_rule(), call.context.client.rules.clone()) else {
         return Err(refused);
     };
     let name = rule.name.clone();
@@ -150,7 +174,8 @@ async fn reserve_otherwise(limiter: &Limiter, call: &mut Call, refused: Error) -
     call.context.client.rules = Some(Arc::new(rules.without(&name)));
     if reserve_as_planned(limiter, call).await.is_err() {
         call.context.client.rules = Some(rules);
-        call.plan = asked;
+        // The row of the request names the model that it asks for.
+        call.replan(asked);
         return Err(refused);
     }
     call.progress.warnings.push(Cow::Owned(format!("budget_fallback:{name}")));
@@ -185,49 +210,62 @@ pub(crate) async fn reserve_more(limiter: &Limiter, call: &mut Call) -> Result<(
     Ok(())
 }
 
-/// Reserves for the caller's subjects. If the budget must not be exceeded, a part of the worst case is enough, and its
-/// amount is returned.
+/// Reserves for the caller's subjects. If the budget of the key or its team must not be exceeded, a part of the worst case is enough,
+/// and its amount is returned.
 async fn set_aside(limiter: &Limiter, call: &mut Call, id: &str) -> Result<(Reservation, Option<Money>)> {
     keep_priced(&call.context, &mut call.plan)?;
-    let AttemptContext { client, request, snapshot, .. } = &call.context;
-    let subjects = client.subjects();
+    if call.context.client.subjects().is_empty() {
+        return Ok((Reservation::default(), None));
+    }
+    match set_aside_for_plan(limiter, call, id).await {
+        // Permitted upgrades must not refuse a request that would be served without them.
+        Err(_) if call.plan.without_upgrades() => Box::pin(set_aside_for_plan(limiter, call, id)).await,
+        reserved => reserved,
+    }
+}
+
+/// As [`set_aside`], for the plan as it is.
+async fn set_aside_for_plan(
+    limiter: &Limiter,
+    call: &mut Call,
+    id: &str,
+) -> Result<(Reservation, Option<Money>)> {
+    let Call { context, plan, progress, .. } = call;
+    let AttemptContext { client, request, snapshot, .. } = &*context;
     // The tokens of embeddings are those of their inputs, so they need no cut.
     let has_answer_text = request.writes_text();
     let is_cut = has_answer_text && client.caller.is_cut_by_budget();
-    if subjects.is_empty() {
-        return Ok((Reservation::default(), None));
+    let (tokens, cost) = worst_case(request, plan, &snapshot.routing);
+    let most = cost.femtos();
+    let least = if is_cut { least_case(request, plan).femtos().min(most) } else { most };
+    // The answer is cut for the key and its team alone. Rules need the whole worst case.
+    let apart = client.rules.as_ref().filter(|rules| is_cut && !rules.of_counters().is_empty());
+    let subjects = if apart.is_some() { client.caller.subjects() } else { client.subjects() };
+    let mut reserving = limiter.reserve_up_to(id, subjects, tokens, most, least).await;
+    if let Some(rules) = apart
+        && reserving.is_ok()
+    {
+        let holds = progress.settlement.rule_holds();
+        let held = Box::pin(holds.hold_apart((limiter, client), rules, (tokens, most))).await;
+        progress.settlement.date_rule_holds();
+        reserving = held.and(reserving);
     }
-    let set_aside = async |plan: &Plan| {
-        let (tokens, cost) = worst_case(request, plan, &snapshot.routing);
-        let most = cost.femtos();
-        let least = if is_cut { least_case(request, plan).femtos().min(most) } else { most };
-        let reserving = limiter.reserve_up_to(id, subjects, tokens, most, least);
-        let (reserved, granted) = match reserving.await {
-            Ok(reserved) => reserved,
-            Err(refused) => {
-                if let Some(rules) = client.rules.as_ref().filter(|_| is_of_rule(&refused)) {
-                    let error = Box::pin(rules.refusal(limiter, &refused, (tokens, least))).await;
-                    return Err((error, refused));
-                }
-                let shortest = (has_answer_text && !is_cut).then(|| least_case(request, plan));
-                let shortest = shortest.filter(|shortest| *shortest < cost);
-                return Err((limit_error::reservation_error(&refused, shortest), refused));
-            }
-        };
-        Ok::<_, (Error, Refusal)>((reserved, is_cut.then(|| Money::from_femtos(granted))))
+    let refused = match reserving {
+        Ok((reserved, granted)) => return Ok((reserved, is_cut.then(|| Money::from_femtos(granted)))),
+        Err(refused) => refused,
     };
-    let reserved = match set_aside(&call.plan).await {
-        // Permitted upgrades must not refuse a request that would be served without them.
-        Err(_) if call.plan.without_upgrades() => Box::pin(set_aside(&call.plan)).await,
-        reserved => reserved,
+    if let Some(rules) = client.rules.as_ref().filter(|_| is_of_rule(&refused)) {
+        return Err(Box::pin(rules.refusal(limiter, &refused, (tokens, most))).await);
+    }
+    let shortest = (has_answer_text && !is_cut).then(|| least_case(request, plan));
+    let shortest = shortest.filter(|shortest| *shortest < cost);
+    let mut error = limit_error::reservation_error(&refused, shortest);
+    // Operators are told of it if this is the error that the client gets.
+    error.spent_budget = match refused {
+        Refusal::Budget { subject, .. } => Some(subject),
+        _ => None,
     };
-    reserved.map_err(|(error, refused)| {
-        // A request whose file still comes is tried again.
-        if request.one_shot().is_none_or(|request| request.coming_file().is_none()) {
-            call.progress.settlement.tell_refusal(&client.caller, &refused);
-        }
-        error
-    })
+    Err(error)
 }
 
 /// Leaves out the candidates without a price, if a budget refuses them.

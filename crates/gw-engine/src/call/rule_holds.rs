@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use gw_limits::{AdmissionPermit, Limiter, PART, Reservation, Subject};
+use gw_limits::{AdmissionPermit, Limiter, PART, Refusal, Reservation, Subject};
 
 use crate::error::Result;
 use crate::request::context::RequestContext;
@@ -16,6 +16,10 @@ pub(crate) struct RuleHolds {
     holds: Vec<RuleHold>,
     /// How many reservations were asked for. Each has an id of its own.
     asked: u32,
+    /// Rules in shadow mode that have noted that they would refuse the request.
+    would_refuse: Vec<Arc<Subject>>,
+    /// The request is a part of one that the rules have counted already: a response of a session.
+    is_part: bool,
 }
 
 /// The reservation of one rule of the whole request, or of the rules of one target.
@@ -76,9 +80,35 @@ impl RuleHolds {
         self.holds.iter_mut().filter(|hold| counts(hold)).for_each(|hold| hold.settle(0, 0));
     }
 
+    /// Takes everything back, because the request does not begin. Rules in shadow mode count only what is served.
+    pub(crate) fn undo(self) {
+        self.would_refuse.iter().for_each(|subject| subject.take_back_would_refuse());
+    }
+
     /// Sets when the request began.
     pub(crate) fn set_begin(&mut self, unix: i64) {
         self.holds.iter_mut().for_each(|hold| hold.reservation.set_begin(unix));
+    }
+
+    /// The request is a part of one that the rules count in their limits of requests.
+    pub(crate) fn be_part(&mut self) {
+        self.is_part = true;
+    }
+
+    /// Ends a request whose session goes on: its rules have counted it, and it keeps its places among their requests in flight. The rules of
+    /// other targets than `served` give everything back.
+    pub(crate) fn into_permits(self, served: &str) -> Vec<AdmissionPermit> {
+        let counts = |hold: &RuleHold| hold.target.as_deref().is_none_or(|target| target == served);
+        let permit = |mut hold: RuleHold| {
+            hold.counted.keep();
+            hold.permit
+        };
+        self.holds.into_iter().filter(counts).map(permit).collect()
+    }
+
+    /// Takes the request back in all limits of requests. What is reserved stays.
+    pub(crate) fn take_back_requests(&mut self) {
+        self.holds.iter_mut().for_each(|hold| hold.counted = CountedRates::default());
     }
 
     /// The request asks for more from now on.
@@ -105,6 +135,22 @@ impl RuleHolds {
         format!("{}{PART}{}", client.request_id, self.asked)
     }
 
+    /// Holds the whole worst case for the rules of the whole request, apart from what its key and its team hold.
+    ///
+    /// # Errors
+    /// A rule has no room. Nothing is held.
+    pub(crate) async fn hold_apart(
+        &mut self,
+        (limiter, client): (&Limiter, &RequestContext),
+        rules: &RequestRules,
+        (tokens, femtos): Need,
+    ) -> std::result::Result<(), Refusal> {
+        let id = self.next_id(client);
+        let reservation = limiter.reserve(&id, rules.of_counters(), tokens, femtos).await?;
+        self.holds.push(RuleHold::of(reservation));
+        Ok(())
+    }
+
     /// Holds for the rules of a target, which the request moves to. `need`: the tokens and the money of the worst case there.
     ///
     /// # Errors
@@ -123,7 +169,9 @@ impl RuleHolds {
         let is_further = self.knows(model);
         let id = self.next_id(client);
         if !at.of_counters().is_empty() {
-            let hold = enforced(limiter, &id, at, need, is_further).await?;
+            let is_counted = is_further || self.is_part;
+            let hold = enforced(limiter, &id, at, need, is_counted).await?;
+            let hold = RuleHold { is_further, ..hold };
             self.holds.push(RuleHold { target: Some(Arc::clone(model)), ..hold });
         }
         self.leave_others(model, answering);
@@ -144,9 +192,10 @@ impl RuleHolds {
         let mut warnings = Vec::new();
         for counter in counters {
             let id = self.next_id(client);
-            let (hold, refuses) = shadowed(limiter, &id, &counter.subject, need).await;
+            let (hold, refuses) = shadowed(limiter, &id, &counter.subject, need, self.is_part).await;
             if refuses {
                 counter.subject.note_would_refuse();
+                self.would_refuse.push(Arc::clone(&counter.subject));
                 warnings.push(Cow::Owned(format!("budget_shadow:{}", counter.settings.name)));
             }
             self.holds.push(RuleHold { target: target.cloned(), ..hold });
@@ -155,22 +204,22 @@ impl RuleHolds {
     }
 }
 
-/// Reserves with all rules of a target and counts the request in them, or does neither.
+/// Reserves with all rules of a target and counts the request in them, unless they have counted it already, or does neither.
 async fn enforced(
     limiter: &Limiter,
     id: &str,
     at: &RequestRules,
     need: Need,
-    is_further: bool,
+    is_counted: bool,
 ) -> Result<RuleHold> {
     let reserving = limiter.reserve(id, at.of_counters(), need.0, need.1);
     let reservation = match reserving.await {
         Ok(reservation) => reservation,
         Err(refused) => return Err(at.refusal(limiter, &refused, need).await),
     };
-    let mut hold = RuleHold { is_further, ..RuleHold::of(reservation) };
+    let mut hold = RuleHold::of(reservation);
     let rated = at.rated();
-    if !is_further && !rated.is_empty() {
+    if !is_counted && !rated.is_empty() {
         hold.permit = at.admit(limiter, id).await?;
         hold.counted = CountedRates(Some(Box::new((limiter.clone(), id.to_owned(), rated))));
     }
@@ -178,7 +227,13 @@ async fn enforced(
 }
 
 /// Reserves with a rule in shadow mode and counts the request in it. Returns whether it would refuse.
-async fn shadowed(limiter: &Limiter, id: &str, subject: &Arc<Subject>, need: Need) -> (RuleHold, bool) {
+async fn shadowed(
+    limiter: &Limiter,
+    id: &str,
+    subject: &Arc<Subject>,
+    need: Need,
+    is_counted: bool,
+) -> (RuleHold, bool) {
     let subjects = [Arc::clone(subject)];
     let Ok(reservation) = limiter.reserve(id, &subjects, need.0, need.1).await else {
         let counting = [Arc::new(subject.refusing_nothing())];
@@ -186,6 +241,9 @@ async fn shadowed(limiter: &Limiter, id: &str, subject: &Arc<Subject>, need: Nee
         return (RuleHold::of(reservation.unwrap_or_default()), true);
     };
     let mut hold = RuleHold::of(reservation);
+    if is_counted {
+        return (hold, false);
+    }
     let Ok(permit) = limiter.admit_rates(id, &subjects).await else { return (hold, true) };
     hold.permit = permit;
     hold.counted = CountedRates(Some(Box::new((limiter.clone(), id.to_owned(), subjects.into()))));

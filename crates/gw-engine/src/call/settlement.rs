@@ -168,17 +168,21 @@ impl Settlement {
         }
     }
 
-    /// Ends a handshake that succeeded without a record: those of its session follow. Returns its place among the requests in flight.
-    pub(crate) fn finish_handshake(&mut self) -> AdmissionPermit {
+    /// Ends a handshake that succeeded without a record: those of its session follow. Returns its places among the requests in flight.
+    /// `served`: the catalogue id of the model that answered.
+    pub(crate) fn finish_handshake(&mut self, served: &str) -> Vec<AdmissionPermit> {
         self.is_finished = true;
+        let of_rules = self.rule_holds.take().map(|holds| holds.into_permits(served));
         self.release();
-        std::mem::take(&mut self.permit)
+        std::iter::once(std::mem::take(&mut self.permit)).chain(of_rules.into_iter().flatten()).collect()
     }
 
     /// Releases everything that a request holds which does not begin.
     pub(crate) fn release(&mut self) {
         self.reservation = Reservation::default();
-        self.rule_holds = None;
+        if let Some(holds) = self.rule_holds.take() {
+            holds.undo();
+        }
     }
 
     /// Holds a further reservation until the request ends.

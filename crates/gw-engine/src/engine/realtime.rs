@@ -4,12 +4,14 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use bytes::Bytes;
+use gw_wire::attribution::Attribution;
 
 use super::Engine;
 use crate::auth::Caller;
 use crate::error::Result;
 use crate::realtime::{self, PromptSize, RealtimeConnection, RealtimeResponse, RealtimeSession};
 use crate::request::context::RequestContext;
+use crate::rules::Asker;
 
 impl Engine {
     /// Opens a session. `body` has the members of the handshake.
@@ -54,8 +56,26 @@ impl Engine {
     ///
     /// # Errors
     /// `model_not_allowed`, `insufficient_quota`.
-    pub fn check_transcriber(&self, session: &RealtimeSession, caller: &Caller, name: &str) -> Result<()> {
-        realtime::check(&self.services, session, caller, name)
+    pub fn check_transcriber(
+        &self,
+        session: &RealtimeSession,
+        (caller, attribution): (&Caller, Option<&Attribution>),
+        name: &str,
+    ) -> Result<()> {
+        realtime::check(&self.services, session, Asker { caller, attribution }, name)
+    }
+
+    /// Checks whether the budgets of a caller have money for a transcript.
+    ///
+    /// # Errors
+    /// `insufficient_quota`.
+    pub async fn check_transcript_budget(
+        &self,
+        session: &RealtimeSession,
+        caller: &Caller,
+        attribution: Option<&Attribution>,
+    ) -> Result<()> {
+        realtime::check_budget(&self.services, session, Asker { caller, attribution }).await
     }
 
     /// Charges the transcript of what a client said.

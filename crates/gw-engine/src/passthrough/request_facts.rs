@@ -7,10 +7,10 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Vis
 use serde_json::value::RawValue;
 
 /// The most models that are read from a request.
-const MAX_MODELS: usize = 8;
+pub(super) const MAX_MODELS: usize = 8;
 
 /// Members that name a model besides `model`, or a list of further models, or let the provider choose one.
-const FURTHER_MODELS: [&str; 9] = [
+const FURTHER_MODELS: [&str; 15] = [
     "fallback_model",
     "fallback_models",
     "fallbacks",
@@ -20,10 +20,16 @@ const FURTHER_MODELS: [&str; 9] = [
     "plugins",
     "preset",
     "extra_body",
+    "engine",
+    "deployment_id",
+    "model_name",
+    "base_model",
+    "speech_model",
+    "speech_models",
 ];
 
 /// All other members that matter, at the top and in the settings of an answer.
-const KNOWN_MEMBERS: [&str; 22] = [
+const KNOWN_MEMBERS: [&str; 21] = [
     "model",
     "modelid",
     "tools",
@@ -45,7 +51,6 @@ const KNOWN_MEMBERS: [&str; 22] = [
     "maxtokencount",
     "candidatecount",
     "candidate_count",
-    "deployment",
 ];
 
 /// The types of tools that the client runs itself, as JSON.
@@ -168,30 +173,11 @@ impl RequestFacts {
         }
     }
 
-    /// Reads the models that a path names: `/v1beta/models/NAME:verb`, `/model/NAME/converse`, `/openai/deployments/NAME/…`. A server
-    /// may decode the path, and not tell upper from lower case.
+    /// Reads the models that a path names: `/v1beta/models/NAME:verb`, `/model/NAME/converse`, `/openai/deployments/NAME/…`.
     fn read_path(&mut self, path: &str) {
-        let once = decode(path);
-        let Some(path) = once.as_deref().and_then(decode) else {
-            self.has_other_choice = true;
-            return;
-        };
-        self.has_other_choice |= path.split('/').count() > MAX_PARTS;
-        // Parameters of a segment stand behind a semicolon.
-        let mut segments = path.split('/').take(MAX_PARTS);
-        let plain = |segment: &'_ str| segment.split(';').next().unwrap_or_default().to_owned();
-        while let Some(segment) = segments.next() {
-            if !MODEL_SEGMENTS.contains(&&*plain(segment).to_ascii_lowercase()) {
-                continue;
-            }
-            // A server may read the parameters as a part of the name, so both names must be allowed.
-            let whole = segments.next().unwrap_or_default();
-            for name in [without_verb(&plain(whole)), without_verb(whole)] {
-                if !name.is_empty() {
-                    self.add(name.to_owned());
-                }
-            }
-        }
+        let (models, is_whole) = models_of_path(path, &MODEL_SEGMENTS);
+        models.into_iter().for_each(|model| self.add(model));
+        self.has_other_choice |= !is_whole;
     }
 
     /// Reads the models that a query names.
@@ -276,6 +262,27 @@ impl RequestFacts {
     }
 }
 
+/// The models that a path names behind these segments. A server may decode the path, and not tell upper from lower case. False: not
+/// all of it was read.
+pub(super) fn models_of_path(path: &str, before: &[&str]) -> (Vec<String>, bool) {
+    let mut models = Vec::new();
+    let once = decode(path);
+    let Some(path) = once.as_deref().and_then(decode) else { return (models, false) };
+    let mut segments = path.split('/').take(MAX_PARTS);
+    // Parameters of a segment stand behind a semicolon.
+    let plain = |segment: &'_ str| segment.split(';').next().unwrap_or_default().to_owned();
+    while let Some(segment) = segments.next() {
+        if !before.contains(&&*plain(segment).to_ascii_lowercase()) {
+            continue;
+        }
+        // A server may read the parameters as a part of the name, so both names must be allowed.
+        let whole = segments.next().unwrap_or_default();
+        let names = [without_verb(&plain(whole)).to_owned(), without_verb(whole).to_owned()];
+        models.extend(names.into_iter().filter(|name| !name.is_empty()));
+    }
+    (models, path.split('/').count() <= MAX_PARTS)
+}
+
 /// The methods of Google's APIs on a model.
 const VERBS: [&str; 11] = [
     "generateContent",
@@ -353,6 +360,9 @@ mod tests {
             r#"{"model":"a","tools":{"model":"b"}}"#,
             r#"{"model":"a","preset":"b"}"#,
             r#"{"model":"a","extra_body":{"model":"b"}}"#,
+            r#"{"model":"a","Engine":"b"}"#,
+            r#"{"model":"a","deployment_id":"b"}"#,
+            r#"{"model":"a","speech_model":"b"}"#,
             "nonsense",
             r#"["model"]"#,
             "{\"model\":\"a\"",

@@ -10,7 +10,7 @@ use gw_providers::provider::PassedCall;
 use gw_providers::settings::Timeouts;
 use gw_providers::usage_scan::UsageScanner;
 use gw_wire::failure::{Failure, FailureKind};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 
 use super::charging::{AnswerFacts, Charging};
 use super::relay::{RelayParts, RelayedBody};
@@ -179,7 +179,7 @@ pub(super) async fn send(
     let due = client.accepted + clocks.total;
     let provider = Arc::clone(&call.candidate.provider);
     let sending = provider.pass(PassedCall { call: http, streamed, is_injected }, &clocks);
-    let response = match tokio::time::timeout_at(due.into(), sending).await {
+    let mut response = match tokio::time::timeout_at(due.into(), sending).await {
         Ok(Ok(response)) => response,
         Ok(Err(failure)) => {
             // An answer that cannot be read was an answer.
@@ -194,6 +194,9 @@ pub(super) async fn send(
             return Err(call.fail(late, &bytes));
         }
     };
+    if is_injected {
+        response.headers = headers_without_secrets(&call, response.headers);
+    }
     if response.status >= 400 {
         return refused(call, (response, is_injected), &bytes, clocks, due).await;
     }
@@ -230,13 +233,19 @@ async fn refused(
 ) -> Result<PassthroughReply> {
     let UpstreamResponse { status, headers, body, .. } = response;
     let by = tokio::time::Instant::from(due).min(tokio::time::Instant::now() + REFUSAL_TIME);
-    let body = body.collect(MAX_REFUSAL_BYTES, clocks.idle, by).await.unwrap_or_default();
-    let mut failure = call.candidate.provider.adapter().classify(status, &headers, &body);
+    let read = body.collect(MAX_REFUSAL_BYTES, clocks.idle, by).await;
+    let known = read.as_deref().unwrap_or_default();
+    let mut failure = call.candidate.provider.adapter().classify(status, &headers, known);
     // The client chose the URL, so its refusal says nothing about the operator's keys, which all requests share.
     if is_injected && status == 401 {
         failure.kind = FailureKind::Auth;
         return Err(call.fail(failure, prompt));
     }
+    // A refusal that is too long to be read has no words that the client could get, and an empty one would hide that.
+    let body = match read {
+        Ok(body) => body,
+        Err(unread) => return Err(call.fail(unread, prompt)),
+    };
     let body = if is_injected { without_secrets(&call, body) } else { body };
     call.fail(failure, prompt);
     let (headers, body) = (without_coding(headers), RelayedBody::whole(body));
@@ -249,6 +258,31 @@ fn without_secrets(call: &SentCall, body: Bytes) -> Bytes {
     let mut censored = text.to_owned();
     call.censor(&mut censored);
     if censored == text { body } else { censored.into() }
+}
+
+/// Some upstreams repeat the key of a call in a header: in the address of a redirect, for example.
+fn headers_without_secrets(call: &SentCall, headers: HeaderMap) -> HeaderMap {
+    let censored = |text: &str| {
+        let mut censored = text.to_owned();
+        call.censor(&mut censored);
+        (censored != text).then_some(censored)
+    };
+    // Few answers hold a secret, so all values are searched at once. No secret has a line break.
+    let values: Vec<_> = headers.values().map(|value| String::from_utf8_lossy(value.as_bytes())).collect();
+    if censored(&values.join("\n")).is_none() {
+        return headers;
+    }
+    let mut kept = HeaderMap::with_capacity(headers.len());
+    for (name, value) in &headers {
+        let without = match censored(&String::from_utf8_lossy(value.as_bytes())) {
+            None => Some(value.clone()),
+            Some(text) => HeaderValue::from_str(&text).ok(),
+        };
+        if let Some(value) = without {
+            kept.append(name.clone(), value);
+        }
+    }
+    kept
 }
 
 /// The headers of an answer whose body was read.

@@ -96,7 +96,7 @@ pub(crate) async fn begin(
         }
         admitted => admitted.err(),
     };
-    let unreserved = refusal.as_ref().map(|_| Unreserved::of(services, &client));
+    let unreserved = refusal.as_ref().map(|_| Unreserved::of(services, &client, &candidate));
     let prompt =
         Usage { audio_prompt: Some(small(size.audio)), ..Usage::estimate(size.text + size.audio, 0) };
     let mut response = RealtimeResponse {
@@ -172,12 +172,10 @@ fn worst_case(candidate: &Candidate, size: &PromptSize) -> (u64, Money, bool) {
 }
 
 impl Unreserved {
-    fn of(services: &Services, client: &RequestContext) -> Self {
-        Self {
-            limiter: services.limiter.clone(),
-            request_id: Arc::clone(&client.request_id),
-            subjects: client.subjects().to_vec(),
-        }
+    fn of(services: &Services, client: &RequestContext, candidate: &Candidate) -> Self {
+        let limiter = services.limiter.clone();
+        let subjects = client.paying_subjects(&limiter, candidate.serving());
+        Self { limiter, request_id: Arc::clone(&client.request_id), subjects }
     }
 
     fn charge(self, cost: Money, begun: i64) {

@@ -7,19 +7,20 @@ use gw_limits::AdmissionPermit;
 use crate::catalog::Model;
 use crate::plan::candidate::Candidate;
 use crate::plan::snapshot::Snapshot;
+use crate::rules::ServingTarget;
 
 /// An open session.
 #[derive(Debug)]
 pub struct RealtimeSession {
     candidate: Candidate,
     requested: String,
-    /// The place of the session among the requests that rules have in flight.
-    _permit: AdmissionPermit,
+    /// The places of the session among the requests that rules have in flight.
+    _permits: Vec<AdmissionPermit>,
 }
 
 impl RealtimeSession {
-    pub(super) fn new(candidate: Candidate, requested: String, permit: AdmissionPermit) -> Self {
-        Self { candidate, requested, _permit: permit }
+    pub(super) fn new(candidate: Candidate, requested: String, permits: Vec<AdmissionPermit>) -> Self {
+        Self { candidate, requested, _permits: permits }
     }
 
     /// The model as the client named it.
@@ -50,6 +51,16 @@ impl RealtimeSession {
     #[must_use]
     pub fn takes_tool(&self, kind: &str) -> bool {
         kind == "function" || self.candidate.provider.takes_member(kind)
+    }
+
+    /// The model and the provider, as rules see them.
+    pub(super) fn serving(&self) -> ServingTarget<'_> {
+        self.candidate.serving()
+    }
+
+    /// Removes the secrets of the provider from a text.
+    pub fn censor(&self, text: &mut String) {
+        self.candidate.provider.censor_text(text);
     }
 
     /// The candidate with the prices that are in force now.

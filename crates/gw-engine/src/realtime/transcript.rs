@@ -2,18 +2,18 @@
 
 use std::sync::Arc;
 
-use gw_limits::SubjectKind;
+use gw_limits::{Subject, SubjectKind, SubjectUse};
 use gw_wire::gateway::AttemptRecord;
 
 use super::OPERATION;
 use super::session::RealtimeSession;
-use crate::auth::Caller;
 use crate::call::settlement::{Outcome, Settlement};
 use crate::call::upstream_call::AttemptOutcome;
 use crate::clock::{self, millis};
 use crate::error::{Error, Kind, Result};
 use crate::limit_error;
 use crate::plan::call_size::CallSize;
+use crate::plan::candidate::Candidate;
 use crate::request::context::RequestContext;
 use crate::rules::Asker;
 use crate::services::Services;
@@ -25,9 +25,10 @@ use crate::services::Services;
 pub(crate) fn check(
     services: &Services,
     session: &RealtimeSession,
-    caller: &Caller,
+    asker: Asker<'_>,
     name: &str,
 ) -> Result<()> {
+    let caller = asker.caller;
     let snapshot = services.snapshot();
     let found = session.transcriber(&snapshot, name);
     let model = found.as_ref().map(|candidate| &candidate.model);
@@ -36,8 +37,10 @@ pub(crate) fn check(
         let message = format!("This API key may not use the model '{shown}'.");
         return Err(Error::new(Kind::ModelNotAllowed, message));
     }
-    let rules = snapshot.rules.of(&services.limiter, Asker { caller, attribution: None });
-    let of_rules = || rules.as_ref()?.unpriced_refusal(name);
+    let rules = snapshot.rules.of(&services.limiter, asker);
+    let serving = found.as_ref().map_or_else(|| session.serving(), Candidate::serving);
+    let of_target = || rules.as_ref()?.at(&services.limiter, asker, serving)?.unpriced_refusal(name);
+    let of_rules = || rules.as_ref()?.unpriced_refusal(name).or_else(of_target);
     let of_caller = caller.refuses_unpriced();
     let refusal =
         of_caller.map(|kind| limit_error::unpriced(&format!("this {kind}"), name)).or_else(of_rules);
@@ -45,6 +48,37 @@ pub(crate) fn check(
         Some(refusal) if model.is_none_or(|model| model.prices.is_none()) => Err(refusal),
         _ => Ok(()),
     }
+}
+
+/// Checks whether the budgets of a caller, its team and its rules have money for a transcript. What running responses have reserved is
+/// theirs: the client speaks while a response runs.
+///
+/// # Errors
+/// `insufficient_quota`: one of them is spent.
+pub(crate) async fn check_budget(
+    services: &Services,
+    session: &RealtimeSession,
+    asker: Asker<'_>,
+) -> Result<()> {
+    let rules = services.snapshot().rules.of(&services.limiter, asker);
+    let at = rules.as_ref().and_then(|rules| rules.at(&services.limiter, asker, session.serving()));
+    let of_targets = at.iter().flat_map(|at| at.of_counters());
+    let others = rules.as_ref().map_or_else(|| asker.caller.subjects(), |rules| rules.subjects());
+    let subjects: Vec<Arc<Subject>> = others.iter().chain(of_targets).cloned().collect();
+    if !subjects.iter().any(|subject| subject.limits().budget.is_some()) {
+        return Ok(());
+    }
+    let is_spent = |used: &SubjectUse| {
+        let budget = used.limits.budget.zip(used.budget);
+        budget.is_some_and(|(budget, used)| used.spent_femtos >= budget.femtos())
+    };
+    // While Redis is away, the next response is checked as the configuration wants it.
+    let used = services.limiter.inspect(&subjects).await.unwrap_or_default();
+    if used.iter().any(is_spent) {
+        let message = "A budget of this request is spent, so what the session hears is not transcribed.";
+        return Err(Error::new(Kind::InsufficientQuota, message));
+    }
+    Ok(())
 }
 
 /// Charges a transcript with this `usage` (JSON). Nothing was reserved for it, because the upstream makes it by itself.
@@ -79,10 +113,9 @@ pub(crate) fn charge(
     };
     settlement.note_attempt(&record, billed.cost, None, attempt);
     settlement.finish(&Outcome::Served);
-    let rules = client.rules.as_ref();
-    let at = rules.and_then(|rules| rules.at(&services.limiter, client.asker(), candidate.serving()));
-    let subjects = client.subjects().iter().chain(at.iter().flat_map(|at| at.of_counters()));
-    let subjects: Vec<(SubjectKind, &str)> = subjects.map(|subject| (subject.kind(), subject.id())).collect();
+    let paying = client.paying_subjects(&services.limiter, candidate.serving());
+    let subjects: Vec<(SubjectKind, &str)> =
+        paying.iter().map(|subject| (subject.kind(), subject.id())).collect();
     let begun = clock::unix_millis().div_euclid(1_000);
     services.limiter.charge(&client.request_id, &subjects, billed.cost.femtos(), begun);
 }

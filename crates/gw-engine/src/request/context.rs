@@ -65,6 +65,19 @@ impl RequestContext {
         self.rules.as_ref().map_or_else(|| self.caller.subjects(), |rules| rules.subjects())
     }
 
+    /// Everybody that pays for what a target serves: the key, its team, and all rules of the request and of the target, those in shadow
+    /// mode, too.
+    pub(crate) fn paying_subjects(&self, limiter: &Limiter, target: ServingTarget<'_>) -> Vec<Arc<Subject>> {
+        let mut paying = self.subjects().to_vec();
+        if let Some(rules) = &self.rules {
+            let at = rules.at(limiter, self.asker(), target);
+            let of_target = at.iter().flat_map(|at| at.of_counters());
+            let shadows = std::iter::once(&**rules).chain(at.as_ref()).flat_map(RequestRules::shadows);
+            paying.extend(of_target.chain(shadows.map(|counter| &counter.subject)).cloned());
+        }
+        paying
+    }
+
     /// The caller and its names, as rules see them.
     pub(crate) fn asker(&self) -> Asker<'_> {
         Asker { caller: &self.caller, attribution: self.attribution.as_deref() }

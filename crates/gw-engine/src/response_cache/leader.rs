@@ -97,6 +97,7 @@ impl ReadyLeader {
         };
         if let Some(SimilarAnswer { stored, similarity }) = nearest {
             caching.cache.count(Outcome::Similar(&stored));
+            call.uncount_in_rules();
             call.finish_cached(&stored, false, &[]);
             return Ok(Arc::new(SharedAnswer {
                 similarity: Some(similarity),

@@ -151,6 +151,13 @@ impl RequestRules {
         }
     }
 
+    /// The error of the first rule whose limit of requests has no room now. Nothing is counted.
+    pub(crate) async fn rates_refusal(&self, limiter: &Limiter) -> Option<Error> {
+        let uses = limiter.inspect(self.of_counters()).await?;
+        let mut pairs = self.counters.iter().zip(&uses);
+        pairs.find_map(|(counter, used)| Some(refusal_error(counter, used, &rate_refusal(used)?)))
+    }
+
     /// The error of a request that a rule refuses. Of several rules that refuse it, it names the first.
     pub(crate) async fn refusal(&self, limiter: &Limiter, refusal: &Refusal, need: Need) -> Error {
         let refuses =

@@ -147,7 +147,9 @@ pub(super) fn unpriced_error(counter: &Counter, model: &str) -> Error {
     let RuleSettings { name, limits, .. } = &*counter.settings;
     let resets_at = limits.budget.and_then(|budget| end_of(budget.period));
     let mut error = limit_error::unpriced(&format!("rule '{name}'"), model);
-    let rule = RefusingRule { place: counter.place, name: name.clone(), resets_at, spent_counter: None };
+    // No alias serves in the place of a model without a price: its client has to learn which model it is.
+    let (place, name) = (counter.place, name.clone());
+    let rule = RefusingRule { place, name, is_full: false, resets_at, spent_counter: None };
     error.rule = Some(Box::new(rule));
     error
 }
@@ -184,7 +186,8 @@ pub(super) fn refusal_error(counter: &Counter, used: &SubjectUse, refusal: &Refu
         _ => Some(wait.unwrap_or(Duration::from_secs(1)).max(Duration::from_secs(1))),
     };
     let spent_counter = matches!(refusal, Refusal::Budget { .. }).then(|| counter.subject.id().to_owned());
-    let rule = RefusingRule { place: counter.place, name: name.clone(), resets_at, spent_counter };
+    let is_full = !matches!(refusal, Refusal::StoreUnavailable);
+    let rule = RefusingRule { place: counter.place, name: name.clone(), is_full, resets_at, spent_counter };
     error.rule = Some(Box::new(rule));
     error
 }

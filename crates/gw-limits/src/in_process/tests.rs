@@ -5,6 +5,7 @@ mod free_requests;
 mod many_counters;
 mod partial_reservations;
 mod periods;
+mod taken_back;
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -10,8 +10,6 @@
 --      requests: with a burst the TAT, without a burst 'requests newest blocked_by' (WindowState in sliding_window.rs)
 --      tokens: the TAT
 
-local BUCKET = 100000
-
 -- The time of the bucket that must leave before another request passes.
 local function blocked_by(state, window, limit)
   local remaining = window.sum
@@ -23,7 +21,7 @@ local function blocked_by(state, window, limit)
   return 0
 end
 
--- Adds a request to the window. Returns whether it passes, and the field of the answer.
+-- Adds a request to the window. Returns whether it passes, the field of the answer, and the moment that names its bucket.
 local function take_request(state, limit)
   local window = read_window(state)
   if window.sum >= limit then
@@ -39,7 +37,7 @@ local function take_request(state, limit)
   window.sum = window.sum + 1
   put(state, 'r' .. (window.head + window.buckets - 1), exact(window.newest) .. ' ' .. (in_bucket + 1),
     'head', window.head, 'runs', window.buckets, 'sum', window.sum)
-  return true, window.sum .. ' ' .. exact(window.newest) .. ' 0'
+  return true, window.sum .. ' ' .. exact(window.newest) .. ' 0', window.newest
 end
 
 local all = subjects(0)
@@ -73,14 +71,13 @@ for i, subject in ipairs(all) do
       answer[slot] = exact(after or tat)
       if passes then put(subject.state, 'requests', exact(after)) end
     else
-      passes, answer[slot] = take_request(subject.state, subject.rpm)
+      passes, answer[slot], subject.taken_at = take_request(subject.state, subject.rpm)
     end
     if not passes then
       refuse(i, 'requests', '')
       break
     end
     set_ttl(subject, true)
-    subject.has_counted = not subject.burst
   end
   if subject.max_in_flight then
     for _, id in ipairs(redis.call('ZRANGEBYSCORE', subject.in_flight, '-inf', exact(now), 'LIMIT', 0, BATCH)) do
@@ -103,7 +100,9 @@ end
 if answer[2] ~= '0' then
   for _, subject in ipairs(all) do
     -- A refusal uses up no rule.
-    if subject.has_counted and string.find(subject.state, '{rule:', 1, true) then give_back(subject.state) end
+    if subject.taken_at and string.find(subject.state, '{rule:', 1, true) then
+      give_back(subject.state, subject.taken_at)
+    end
     if subject.has_permit then redis.call('ZREM', subject.in_flight, request) end
   end
 end

@@ -20,7 +20,10 @@ pub(crate) enum MessageKind {
     /// The request is not in flight any more.
     Release,
     /// Another target serves the request, so that it does not count in the requests per minute.
-    TakeBack,
+    TakeBack {
+        /// A moment of the bucket that counts the request, for each subject, in microseconds of the scripts' clock.
+        moments: Vec<f64>,
+    },
     /// The request is over.
     Settle(Settlement),
 }
@@ -46,7 +49,7 @@ impl Message {
     pub(crate) fn settlement_mut(&mut self) -> Option<&mut Settlement> {
         match &mut self.kind {
             MessageKind::Settle(settlement) => Some(settlement),
-            MessageKind::Release | MessageKind::TakeBack => None,
+            MessageKind::Release | MessageKind::TakeBack { .. } => None,
         }
     }
 }

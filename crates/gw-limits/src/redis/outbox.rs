@@ -91,7 +91,7 @@ impl Drop for SendOnDrop {
         match &message.kind {
             // Redis cannot release a permit that it does not know of.
             MessageKind::Release if !holdings.release_permit(&message.request_id) => return,
-            MessageKind::Release | MessageKind::TakeBack => {}
+            MessageKind::Release | MessageKind::TakeBack { .. } => {}
             MessageKind::Settle(settlement) => {
                 holdings.settle(&message.request_id, settlement.cost_nano, message.begun);
             }
@@ -212,7 +212,11 @@ fn command(replica: &Replica, message: &Message) -> Cmd {
     let call = replica.call(&message.request_id);
     let (script, call) = match &message.kind {
         MessageKind::Release => (&replica.scripts.release, call),
-        MessageKind::TakeBack => (&replica.scripts.take_back, call),
+        MessageKind::TakeBack { moments } => {
+            // The text of a double loses no bit, so Redis finds the bucket that it answered with.
+            let moments: Vec<String> = moments.iter().map(f64::to_string).collect();
+            (&replica.scripts.take_back, call.arg(&moments.join(",")))
+        }
         MessageKind::Settle(settlement) => {
             let Settlement { reserved_tokens, reserved_nano, used_tokens, cost_nano, epochs } = settlement;
             let reserved_nano = reserved_nano.map(|nano| nano.to_string()).unwrap_or_default();

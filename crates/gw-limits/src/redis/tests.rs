@@ -10,6 +10,7 @@ mod periods;
 mod recovery;
 mod replicas;
 mod sessions;
+mod taken_back;
 mod unavailable;
 
 use std::sync::Arc;

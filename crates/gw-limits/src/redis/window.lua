@@ -1,5 +1,6 @@
 -- The sliding window of sliding_window.rs, in the hash of the state. The buckets are the fields r<head>, r<head + 1>,
 -- …, each 'last requests'. `runs` is the number of buckets, `sum` the sum of their requests.
+local BUCKET = 100000
 local MAX_AHEAD = 1000000
 
 local function bucket(state, index)
@@ -32,12 +33,22 @@ local function read_window(state)
   return window
 end
 
--- Takes the newest request of the window back.
-local function give_back(state)
-  local window = read_window(state)
-  if window.buckets > 0 and window.in_newest > 0 then
-    put(state, 'r' .. (window.head + window.buckets - 1), exact(window.newest) .. ' ' .. (window.in_newest - 1),
-      'sum', window.sum - 1)
+-- Takes back a request that was added to the bucket of this moment. Does nothing if that bucket has left the window.
+local function give_back(state, moment)
+  local window, number = read_window(state), math.floor(moment / BUCKET)
+  local low, high = window.head, window.head + window.buckets
+  -- The numbers of buckets rise, so a search by halves asks for few of them.
+  while low < high do
+    local middle = math.floor((low + high) / 2)
+    local last, requests = bucket(state, middle)
+    local found = math.floor(last / BUCKET)
+    if found == number then
+      if requests > 0 then
+        put(state, 'r' .. middle, exact(last) .. ' ' .. (requests - 1), 'sum', window.sum - 1)
+      end
+      return
+    end
+    if found < number then low = middle + 1 else high = middle end
   end
 end
 

@@ -90,6 +90,8 @@ mod tests {
             ("connection", "x-hop"),
             ("x-hop", "1"),
             ("transfer-encoding", "chunked"),
+            ("proxy-authenticate", "Basic"),
+            ("proxy-connection", "close"),
             ("access-control-allow-origin", "*"),
             ("content-security-policy", "script-src *"),
             ("clear-site-data", "\"*\""),
@@ -106,6 +108,7 @@ mod tests {
         );
         let own = names(false, &upstream);
         assert!(own.contains(&"openai-organization".to_owned()) && !own.contains(&"set-cookie".to_owned()));
+        assert!(!own.contains(&"proxy-authenticate".to_owned()));
         assert_eq!(names(true, &[("content-encoding", "gzip"), ("content-length", "3")]), [""; 0]);
     }
 }

@@ -6,17 +6,19 @@ use http::header::{ACCEPT, ACCEPT_LANGUAGE, AUTHORIZATION, CONNECTION, CONTENT_L
 use http::{HeaderMap, HeaderValue};
 
 use super::key::{GATEWAY_KEY, VENDOR_KEYS};
+use super::path::MIN_KEY_BYTES;
 
 /// Headers with the version or the features of a vendor's API that do not end in `-version`.
 const VENDOR: [&str; 3] = ["anthropic-beta", "openai-beta", "x-goog-api-client"];
 /// The beginning of headers about the client's package, such as `x-stainless-package-version`.
 const OF_PACKAGE: &str = "x-stainless-";
 /// Headers of the connection.
-const HOP_BY_HOP: [&str; 10] = [
+const HOP_BY_HOP: [&str; 11] = [
     "connection",
     "expect",
     "host",
     "keep-alive",
+    "proxy-authenticate",
     "proxy-authorization",
     "proxy-connection",
     "te",
@@ -24,8 +26,6 @@ const HOP_BY_HOP: [&str; 10] = [
     "transfer-encoding",
     "upgrade",
 ];
-/// A shorter text is no key, and may be a part of any header.
-const MIN_KEY_BYTES: usize = 8;
 /// The beginning of the gateway's own headers.
 const OWN: &str = "x-gateway-";
 
@@ -57,7 +57,7 @@ pub(super) fn passed(headers: &HeaderMap, route: &PassthroughRoute) -> HeaderMap
 
 /// The gateway keys that a request has: of the gateway's own header, and of all headers with keys where the gateway's credential
 /// replaces them.
-fn gateway_keys<'h>(headers: &'h HeaderMap, route: &PassthroughRoute) -> Vec<&'h [u8]> {
+pub(super) fn gateway_keys<'h>(headers: &'h HeaderMap, route: &PassthroughRoute) -> Vec<&'h [u8]> {
     let own = headers.get_all(GATEWAY_KEY).into_iter();
     let others = VENDOR_KEYS.into_iter().chain([AUTHORIZATION]).filter(|_| route.injects());
     let values = own.chain(others.flat_map(|name| headers.get_all(name)));

@@ -4,27 +4,41 @@ use std::borrow::Cow;
 
 use gw_engine::error::{Error, Kind, Result};
 use gw_engine::passthrough_routes::PassthroughRoute;
-use gw_wire::percent::decode;
+use gw_wire::percent::{decode, decode_bytes};
 use http::Uri;
 
 /// How often a path is decoded in the search for segments that lead elsewhere. Servers behind servers may decode it again.
 const MAX_DECODINGS: usize = 3;
 
+/// A shorter text is no key, and may be a part of any header and parameter.
+pub(super) const MIN_KEY_BYTES: usize = 8;
+
 /// The parameter that may hold a key.
 const KEY: &str = "key";
 
-/// The path behind that of the route, and the query; `has_key` says whether the parameter `key` goes along.
+/// The path behind that of the route, and the query; `has_key` says whether the parameter `key` goes along. `secrets` are the
+/// gateway keys of the request's headers: a parameter that holds one of them stays here.
 ///
 /// # Errors
 /// 400 for a path that may lead to another place.
-pub(super) fn passed_path(uri: &Uri, route: &PassthroughRoute, has_key: bool) -> Result<String> {
+pub(super) fn passed_path(
+    uri: &Uri,
+    route: &PassthroughRoute,
+    has_key: bool,
+    secrets: &[&[u8]],
+) -> Result<String> {
     let rest = uri.path().strip_prefix(&*route.path).unwrap_or_default();
     if leads_elsewhere(rest) {
         let message = "The path has an empty segment, a dot segment, a backslash or a control character, so it may lead to \
                        another place.";
         return Err(Error::new(Kind::Invalid, message));
     }
-    let query = uri.query().map(|query| if has_key { query.into() } else { without_key(query) });
+    let query = uri.query().map(|query| {
+        let (kept, own) = if has_key { (query.into(), None) } else { (without_key(query), key_of(query)) };
+        // A key in `key` may stand in another parameter, too.
+        let own = own.as_deref().map(str::as_bytes).filter(|key| key.len() >= MIN_KEY_BYTES);
+        without_secrets(kept, || secrets.iter().copied().chain(own))
+    });
     Ok(match query.filter(|query| !query.is_empty()) {
         Some(query) => format!("{rest}?{query}"),
         None => rest.to_owned(),
@@ -46,6 +60,22 @@ fn without_key(query: &str) -> Cow<'_, str> {
         return query.into();
     }
     query.split('&').filter(|pair| !is_key(pair)).collect::<Vec<_>>().join("&").into()
+}
+
+/// The query without the parameters that hold a gateway key. A client may write its key into a second place by mistake, and no
+/// upstream may see it.
+fn without_secrets<'s, I>(query: Cow<'_, str>, secrets: impl Fn() -> I) -> Cow<'_, str>
+where
+    I: Iterator<Item = &'s [u8]>,
+{
+    let holds = |bytes: &[u8]| secrets().any(|secret| memchr::memmem::find(bytes, secret).is_some());
+    let is_held = |pair: &str| {
+        holds(pair.as_bytes()) || pair.contains('%') && decode_bytes(pair).is_some_and(|it| holds(&it))
+    };
+    if !query.split('&').any(is_held) {
+        return query;
+    }
+    query.split('&').filter(|pair| !is_held(pair)).collect::<Vec<_>>().join("&").into()
 }
 
 /// Whether a server may read the path as another one.
@@ -125,6 +155,21 @@ mod tests {
             "/%ff",
         ] {
             assert!(leads_elsewhere(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_parameter_with_a_gateway_key_stays_here() {
+        for (query, rest) in [
+            ("a=1&api_key=sk-secret-1&b=%20", "a=1&b=%20"),
+            ("token=Bearer%20sk-secret-1", ""),
+            ("x=%73k%2Dsecret-1&y", "y"),
+            ("sk-secret-1", ""),
+            ("a=%zz&b=sk-secret-2&c=sk-secret", "a=%zz&b=sk-secret-2&c=sk-secret"),
+            ("", ""),
+        ] {
+            let secrets = || [&b"sk-secret-1"[..]].into_iter();
+            assert_eq!(without_secrets(query.into(), secrets), rest, "{query}");
         }
     }
 

@@ -20,7 +20,7 @@ use gw_engine::{CallLog, Caller, RequestContext};
 use gw_wire::json::ObjectWriter;
 use gw_wire::operation::PlainOperation;
 use gw_wire::percent::decode;
-use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 
 use self::relay::Relay;
@@ -102,15 +102,15 @@ pub(crate) async fn open(
     Ok(handshake::switch(&parts.headers, &protocols))
 }
 
-/// The headers that count for the whole session, with the key in the place where the gateway looks for it.
+/// The headers that count for the whole session, with the key in the place where the gateway looks for it. Two keys that differ are
+/// both there, so that the gateway refuses them.
 fn session_headers(headers: &HeaderMap, of_protocol: Option<&str>) -> HeaderMap {
     let mut kept = turn_headers(headers, of_protocol);
     if let Some(mut key) = kept.remove(AZURE_KEY)
-        && !kept.contains_key(AUTHORIZATION)
-        && !kept.contains_key(API_KEY)
+        && !kept.get_all(API_KEY).iter().any(|known| *known == key)
     {
         key.set_sensitive(true);
-        kept.insert(API_KEY, key);
+        kept.append(API_KEY, key);
     }
     kept
 }

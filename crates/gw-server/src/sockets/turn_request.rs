@@ -24,10 +24,12 @@ pub(super) struct TurnRequest {
     pub(super) conversation: EarlierTurn,
 }
 
-/// The `stream_id` of a message, as it was sent.
+/// The `stream_id` of a message, as it was sent. The message is not checked yet, so the id is: every event of the turn repeats it,
+/// and must stay JSON.
 pub(super) fn stream_id_of(message: &str) -> Option<String> {
     let [id] = View::new(message).pick(["stream_id"]);
-    id.map(|id| id.text().to_owned()).filter(|id| id.len() <= MAX_STREAM_ID_BYTES && id != "null")
+    let is_usable = |id: &&str| id.len() <= MAX_STREAM_ID_BYTES && *id != "null" && check(id).is_ok();
+    id.map(View::text).filter(is_usable).map(str::to_owned)
 }
 
 /// Reads a message. `earlier` finds a turn that the socket remembers. Whatever else is wrong with the request, the checks of
@@ -152,6 +154,7 @@ mod tests {
         let message = r#"{"type":"response.create","model":"m","generate":true,"stream_id":"s","background":false,"input":"hi","stream":false}"#;
         assert_eq!(body_of(message, None), r#"{"model":"m","input":"hi","stream":true}"#);
         assert_eq!(stream_id_of(message).as_deref(), Some("\"s\""));
+        assert_eq!(stream_id_of("{\"stream_id\":\"\u{1}\"}"), None, "no event may repeat what is not JSON");
         let unknown = r#"{"type":"response.create","previous_response_id":"resp_1","input":[]}"#;
         assert_eq!(body_of(unknown, None), r#"{"previous_response_id":"resp_1","input":[],"stream":true}"#);
     }

@@ -132,6 +132,18 @@ impl SocketClient {
         within("the gateway closes", futures_util::future::join(sending, reading)).await
     }
 
+    /// The code and the reason with which the gateway closes.
+    pub(crate) async fn closing(&mut self) -> Option<(u16, String)> {
+        loop {
+            match self.message().await? {
+                Message::Close(frame) => {
+                    return frame.map(|frame| (frame.code.into(), frame.reason.to_string()));
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// The code with which the gateway closes.
     pub(crate) async fn closed(&mut self) -> Option<u16> {
         loop {

@@ -25,6 +25,7 @@ mod native_policy;
 mod realtime;
 mod realtime_limits;
 mod realtime_peers;
+mod realtime_rules;
 mod reservations;
 mod responses;
 mod sdk_names;

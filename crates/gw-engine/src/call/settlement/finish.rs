@@ -45,7 +45,7 @@ impl Settlement {
             Outcome::Served | Outcome::Interrupted(_) => self.write_answer(),
             Outcome::Cached { stored, is_fallback } => self.write_cached(stored, *is_fallback),
             Outcome::Failed(error) => {
-                self.metrics.occurrences.tell_error(error);
+                self.metrics.occurrences.tell_error(error, self.watched.as_deref());
                 self.write_unanswered();
                 // If something outside the call has set a status before, the row keeps that status.
                 let is_noted = self.log.status() == Some(status);

@@ -86,6 +86,10 @@ impl PartialFetch {
             Ok(None) if self.retain_others(&mut full_plan) => {
                 self.fetch_all(&limiter, full_plan, is_paid_for).await
             }
+            // The rules of another target may have room.
+            Err(error) if error.rule.is_some() && self.retain_others(&mut full_plan) => {
+                self.fetch_all(&limiter, full_plan, is_paid_for).await
+            }
             answered => answered,
         };
         match answered {
@@ -116,10 +120,22 @@ impl PartialFetch {
         }
         let others = if is_paid_for { self.call.plan.clone() } else { full_plan.clone() };
         self.call.plan = full_plan;
+        let mut without = self.call.plan.clone();
+        without.candidates.retain(|candidate| !is_whose(candidate));
         self.call.plan.candidates.retain(is_whose);
         self.request_only(missing)?;
         if !is_paid_for {
-            reserve_as_planned(limiter, &mut self.call).await?;
+            match reserve_as_planned(limiter, &mut self.call).await {
+                Err(error) if error.rule.is_some() && !without.candidates.is_empty() => {
+                    // A rule has no room for the model of the found vectors, so another one is asked for all inputs.
+                    self.found = CachedVectors::none(self.wanted.keys.len());
+                    self.call.plan = without.clone();
+                    self.request_only(self.all())?;
+                    reserve_as_planned(limiter, &mut self.call).await?;
+                    return Ok((without, true));
+                }
+                reserved => reserved?,
+            }
         }
         Ok((others, is_paid_for))
     }

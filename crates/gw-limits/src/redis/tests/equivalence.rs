@@ -35,6 +35,8 @@ async fn scripts_compute_the_periods_of_the_store() {
 enum Step {
     Enter { who: usize },
     Leave { which: usize },
+    EnterRules { both: bool },
+    TakeBack { which: usize },
     Reserve { who: usize, tokens: u64, worst: u64, least: u64 },
     Settle { which: usize, tokens: u64, used: u64 },
     Drop { which: usize },
@@ -47,6 +49,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         5 => (0_usize..4).prop_map(|who| Step::Enter { who }),
         3 => (0_usize..6).prop_map(|which| Step::Leave { which }),
+        4 => any::<bool>().prop_map(|both| Step::EnterRules { both }),
+        3 => (0_usize..6).prop_map(|which| Step::TakeBack { which }),
         4 => (0_usize..4, 0_u64..400, 0_u64..60).prop_map(|(who, tokens, worst)| {
             Step::Reserve { who, tokens, worst, least: worst }
         }),
@@ -68,6 +72,10 @@ struct Side {
     rates: bool,
     subjects: Vec<Arc<Subject>>,
     permit: Vec<AdmissionPermit>,
+    /// A rule that counts every request of rules, and one that counts some of them.
+    rules: Vec<Arc<Subject>>,
+    /// The requests that rules count, each with its id and its rules.
+    ruled: Vec<(String, Vec<Arc<Subject>>)>,
     /// Reservations, and when each began.
     reserved: Vec<(Reservation, i64)>,
     /// The ledger that hears of the costs, and the clock. Both sides share one ledger.
@@ -79,6 +87,7 @@ enum Observed {
     Nothing,
     Granted { femtos: i128 },
     AdmissionPermit { requests: Option<(u32, u32, u64)>, tokens: Option<(u64, u64, u64)> },
+    Rules { requests: Vec<Option<(u32, u32, u64)>> },
     Refused { refusal: Refusal },
 }
 
@@ -89,7 +98,17 @@ fn micros(time: Duration) -> u64 {
 
 impl Side {
     fn new(limiter: Limiter, rates: bool, ledger: Option<(Arc<TestLedger>, Arc<TestClock>)>) -> Self {
-        Self { limiter, rates, subjects: Vec::new(), permit: Vec::new(), reserved: Vec::new(), ledger }
+        let (subjects, rules) = (Vec::new(), Vec::new());
+        Self {
+            limiter,
+            rates,
+            subjects,
+            permit: Vec::new(),
+            rules,
+            ruled: Vec::new(),
+            reserved: Vec::new(),
+            ledger,
+        }
     }
 
     fn limit(&mut self, case: u64, rpm: u32, tpm: u64, budget: u64) {
@@ -115,6 +134,34 @@ impl Side {
             subject(SubjectKind::Team, "team", limits(10, 900, 4, 280, Period::Week)),
             subject(SubjectKind::Key, "rolling", rolling),
         ];
+        let rule = |rpm| Limits { rpm: Some(rpm), ..Limits::default() };
+        self.rules = vec![
+            subject(SubjectKind::Rule, "wide", rule(rpm.saturating_mul(2))),
+            subject(SubjectKind::Rule, "narrow", rule(rpm)),
+        ];
+    }
+
+    /// Counts a request in the rules, or takes one back. Returns how far the rules are used up.
+    async fn step_of_rules(&mut self, step: Step, id: &str) -> Observed {
+        match step {
+            Step::EnterRules { both } => {
+                let rules = self.rules.iter().take(1 + usize::from(both)).cloned().collect::<Vec<_>>();
+                match self.limiter.admit_rates(id, &rules).await {
+                    Ok(_permit) => self.ruled.push((id.to_owned(), rules)),
+                    Err(refused) => return Observed::Refused { refusal: rounded(refused.refusal) },
+                }
+            }
+            Step::TakeBack { which } if which < self.ruled.len() => {
+                let (id, rules) = self.ruled.swap_remove(which);
+                self.limiter.take_back(&id, &rules);
+            }
+            _ => {}
+        }
+        drain(&self.limiter).await;
+        let uses = self.limiter.inspect(&self.rules).await.unwrap();
+        let seen = uses.iter().map(|used| used.requests);
+        let requests = seen.map(|seen| seen.map(|seen| (seen.limit, seen.remaining, micros(seen.reset))));
+        Observed::Rules { requests: requests.collect() }
     }
 
     /// The first key, the second key, the first key with its team, or the key with a rolling budget.
@@ -149,6 +196,7 @@ impl Side {
                     Err(refusal) => return Observed::Refused { refusal: rounded(refusal) },
                 }
             }
+            Step::EnterRules { .. } | Step::TakeBack { .. } => return self.step_of_rules(step, id).await,
             Step::Leave { which } if which < self.permit.len() => drop(self.permit.swap_remove(which)),
             Step::Settle { which, tokens, used } if which < self.reserved.len() => {
                 let (mut reserved, begun) = self.reserved.swap_remove(which);

@@ -98,13 +98,14 @@ async fn admit(relay: &Arc<Relay>, text: Utf8Bytes) -> Result<Utf8Bytes, String>
         inspect(&relay.session, &text)
     };
     let refused = |(error, id): (Error, Option<String>)| of_realtime(&error, id.as_deref());
-    let Inspected { event_id, is_create, max_answer, transcriber, audio_chars, rewritten } =
+    let Inspected { event_id, is_create, max_answer, transcribers, is_commit, audio_chars, rewritten } =
         inspected.map_err(refused)?;
     let refused = |error: Error| of_realtime(&error, event_id.as_deref());
-    if let Some(name) = &transcriber {
-        let caller = relay.refreshed_caller().map_err(refused)?;
-        let engine = &relay.origin.state.engine;
-        engine.check_transcriber(&relay.session, &caller, name).map_err(refused)?;
+    for name in &transcribers {
+        relay.check_transcriber(name).map_err(refused)?;
+    }
+    if (is_commit || audio_chars > 0) && relay.live().transcriber.is_some() {
+        relay.check_transcripts(is_commit).await.map_err(refused)?;
     }
     let text_bytes = if audio_chars > 0 { 0 } else { text.len() as u64 };
     let size = {

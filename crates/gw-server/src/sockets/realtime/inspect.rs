@@ -14,8 +14,10 @@ pub(super) struct Inspected {
     pub(super) is_create: bool,
     /// The bound on answers that it sets.
     pub(super) max_answer: Option<Option<u64>>,
-    /// The model that it has transcribe.
-    pub(super) transcriber: Option<String>,
+    /// The models that it has transcribe. An empty name: the upstream chooses the model.
+    pub(super) transcribers: Vec<String>,
+    /// It has the upstream transcribe what the client has said.
+    pub(super) is_commit: bool,
     pub(super) audio_chars: u64,
     /// The text that the upstream gets in its place.
     pub(super) rewritten: Option<String>,
@@ -47,7 +49,8 @@ pub(super) fn inspect(session: &RealtimeSession, text: &str) -> Result<Inspected
     Ok(Inspected {
         is_create: event.kind == "response.create",
         max_answer: event.max_answer,
-        transcriber: event.transcriber.map(std::borrow::Cow::into_owned),
+        is_commit: event.kind == "input_audio_buffer.commit",
+        transcribers: event.transcribers.into_iter().map(std::borrow::Cow::into_owned).collect(),
         audio_chars: event.audio_chars,
         rewritten,
         event_id,
@@ -55,7 +58,8 @@ pub(super) fn inspect(session: &RealtimeSession, text: &str) -> Result<Inspected
 }
 
 fn check(session: &RealtimeSession, event: &ClientEvent<'_>) -> Result<(), Error> {
-    if event.session_type.as_deref() == Some("transcription") {
+    let is_transcription = event.kind.starts_with("transcription_session.");
+    if is_transcription || event.session_type.as_deref() == Some("transcription") {
         let message =
             "Invalid 'session.type': the gateway relays conversations only, so that it is 'realtime'.";
         return Err(Error::new(Kind::UnsupportedValue, message));

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use super::context_size::ContextSize;
 use super::requests::{self, SessionFacts};
 use super::{client_side, upstream_side};
+use crate::attribution::names_of;
 use crate::metrics::RouteLabel;
 use crate::origin::Origin;
 use crate::outgoing::BodyObserver;
@@ -29,6 +30,7 @@ use crate::request_record::RequestRecord;
 use crate::sockets::closing::{Ending, close_with};
 use crate::sockets::identify;
 use crate::sockets::message_meter::{MessageMeter, MeteredIo};
+use crate::state::ServerState;
 use crate::takeover::RawIo;
 
 /// The most responses of a session that run or wait for the upstream.
@@ -41,6 +43,8 @@ const MAX_OWN_MESSAGES: usize = 8;
 const READ_BUFFER_BYTES: usize = 4 << 10;
 /// A peer from which nothing has come for so long does not answer pings, and is gone.
 const SILENCE: Duration = Duration::from_secs(120);
+/// The time between two looks at the key and its budgets while the client speaks and a model transcribes it.
+const TRANSCRIPT_CHECK: Duration = Duration::from_secs(1);
 /// The time in which an upstream takes the close frame.
 const UPSTREAM_CLOSE: Duration = Duration::from_secs(1);
 
@@ -78,6 +82,8 @@ pub(super) struct LiveSession {
     pub(super) context_size: ContextSize,
     /// The model that transcribes what the client says.
     pub(super) transcriber: Option<String>,
+    /// The last moment at which the key and its budgets allowed transcripts.
+    transcripts_checked: Option<Instant>,
     /// The holder of the key, as the last response found it.
     caller: Caller,
     /// The gateway goes away: no further response begins.
@@ -124,6 +130,7 @@ impl Relay {
                 responses: VecDeque::new(),
                 context_size: ContextSize::default(),
                 transcriber: None,
+                transcripts_checked: None,
                 caller,
                 is_leaving: false,
                 last_event: now,
@@ -231,8 +238,42 @@ impl Relay {
     /// The key is not valid any more.
     pub(super) fn refreshed_caller(&self) -> Result<Caller> {
         let caller = identify(&self.origin.state, &self.headers)?;
+        ServerState::check_may_generate(&caller)?;
         self.live().caller = caller.clone();
         Ok(caller)
+    }
+
+    /// Checks whether the model of this name may transcribe.
+    ///
+    /// # Errors
+    /// The key is not valid any more, or may not use the model, or a budget refuses a model without a price.
+    pub(super) fn check_transcriber(&self, name: &str) -> Result<()> {
+        let caller = self.refreshed_caller()?;
+        let names = names_of(&self.headers, b"", caller.trusts_attribution());
+        let asker = (&caller, names.attribution.as_deref());
+        self.origin.state.engine.check_transcriber(&self.session, asker, name)
+    }
+
+    /// Checks whether what the client says may be transcribed: nothing is reserved for a transcript, because only the upstream knows when
+    /// it makes one. Between two looks at sound that was not committed is a second.
+    ///
+    /// # Errors
+    /// The key is not valid any more, or a budget is spent.
+    pub(super) async fn check_transcripts(&self, is_commit: bool) -> Result<()> {
+        let now = Instant::now();
+        {
+            let mut live = self.live();
+            if !is_commit && live.transcripts_checked.is_some_and(|at| now - at < TRANSCRIPT_CHECK) {
+                return Ok(());
+            }
+            live.transcripts_checked = None;
+        }
+        let caller = self.refreshed_caller()?;
+        let names = names_of(&self.headers, b"", caller.trusts_attribution());
+        let attribution = names.attribution.as_deref();
+        self.origin.state.engine.check_transcript_budget(&self.session, &caller, attribution).await?;
+        self.live().transcripts_checked = Some(now);
+        Ok(())
     }
 
     /// The holder of the key as the last response found it.

@@ -12,7 +12,8 @@ use gw_wire::realtime::{UpstreamEvent, read_upstream};
 use http::StatusCode;
 use tokio::sync::mpsc;
 use tokio::time::{Duration, Instant, sleep_until};
-use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::{Message, Utf8Bytes};
 use tokio_util::sync::CancellationToken;
 
 use super::relay::{ClientSocket, Relay, SessionEnd, order};
@@ -24,6 +25,7 @@ use crate::sockets::sending::send_message;
 
 /// The time between two pings, to the client and to the upstream.
 pub(super) const PING_INTERVAL: Duration = Duration::from_secs(30);
+const MAX_REASON_BYTES: usize = 123;
 /// The event that ends a response.
 const DONE: &str = "response.done";
 /// The event with the transcript of what a client said.
@@ -90,9 +92,19 @@ pub(super) async fn run(
         let (message, consequences) = match message {
             Some(Err(_)) if meter.is_refused() => return SessionEnd::Own(Ending::NoMemory),
             None | Some(Err(_)) => return gone(&mut client).await,
-            Some(Ok(Message::Close(frame))) => return SessionEnd::Upstream(frame),
+            Some(Ok(Message::Close(frame))) => {
+                let censored = |mut frame: CloseFrame| {
+                    let mut reason = frame.reason.to_string();
+                    relay.session.censor(&mut reason);
+                    // The protocol has no longer reasons.
+                    reason.truncate(reason.floor_char_boundary(MAX_REASON_BYTES));
+                    frame.reason = reason.into();
+                    frame
+                };
+                return SessionEnd::Upstream(frame.map(censored));
+            }
             Some(Ok(Message::Text(text))) => {
-                let consequences = observe(relay, &text).await;
+                let (text, consequences) = observe(relay, text).await;
                 (Message::Text(text), consequences)
             }
             Some(Ok(message @ Message::Binary(_))) => (message, Consequences::default()),
@@ -127,9 +139,21 @@ async fn gone(client: &mut SplitSink<&mut ClientSocket, Message>) -> SessionEnd 
     SessionEnd::Own(Ending::UpstreamGone)
 }
 
-/// Notes what an event means for the responses of the session.
-async fn observe(relay: &Relay, text: &str) -> Consequences {
-    let event = read_upstream(text);
+/// Notes what an event means for the responses of the session. Returns the text for the client.
+async fn observe(relay: &Relay, text: Utf8Bytes) -> (Utf8Bytes, Consequences) {
+    let event = read_upstream(&text);
+    let consequences = consequences_of(relay, &text, &event).await;
+    // Providers repeat the key that they refuse.
+    let is_failure = event.kind == "error" || event.kind == DONE && event.status.as_deref() == Some("failed");
+    if !is_failure {
+        return (text, consequences);
+    }
+    let mut censored = text.to_string();
+    relay.session.censor(&mut censored);
+    (censored.into(), consequences)
+}
+
+async fn consequences_of(relay: &Relay, text: &str, event: &UpstreamEvent<'_>) -> Consequences {
     let whole = || Bytes::copy_from_slice(text.as_bytes());
     relay.live().last_event = Instant::now();
     if let Some(transcriber) = &event.transcriber {
@@ -156,7 +180,7 @@ async fn observe(relay: &Relay, text: &str) -> Consequences {
                 relay.live().context_size.learn(&usage);
             }
         }
-        (TRANSCRIPT, _) => transcribed(relay, &event, &whole()),
+        (TRANSCRIPT, _) => transcribed(relay, event, &whole()),
         ("error", _) => {
             let refused = relay.live().take_asked(event.error_event_id.as_deref());
             if let Some(open) = refused {

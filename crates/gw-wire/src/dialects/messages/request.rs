@@ -3,6 +3,7 @@
 //! The translation depends on the body alone, so the messages of a conversation are the same bytes in each of its requests.
 
 pub(in crate::dialects) mod assistant;
+mod counts;
 mod documents;
 mod history;
 mod options;

@@ -5,6 +5,7 @@ mod bursts;
 mod checks;
 mod replicas;
 mod restarts;
+mod several;
 mod shadow;
 mod targets;
 

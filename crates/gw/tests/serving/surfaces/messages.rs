@@ -5,7 +5,7 @@ use gw_testkit::upstream::sse_data;
 use serde_json::json;
 
 use super::{ask_messages, events, message, names};
-use crate::harness::{with, world};
+use crate::harness::{Setup, with, world};
 
 #[tokio::test]
 async fn an_answer_has_the_form_of_the_messages_api_and_the_gateways_members() {
@@ -205,4 +205,35 @@ async fn cache_control_reaches_no_upstream_that_does_not_know_it() {
     let sent = world.upstream.last().json();
     assert!(!sent.to_string().contains("cache_control"), "{sent}");
     assert_eq!(sent["tools"][0]["function"]["name"], "f");
+}
+
+#[tokio::test]
+async fn blocks_of_a_system_text_and_of_a_tools_result_count_as_content_parts() {
+    let server = "request_limits = { max_content_parts = 5 }";
+    let world = Setup { server, ..Setup::default() }.start().await;
+    let blocks = |count: usize| vec![json!({"type": "text", "text": "x"}); count];
+    // One more part is the user's.
+    let system = |count: usize| with(message("acme/fast"), json!({"system": blocks(count)}));
+    // Three more parts are the question, the call and its result.
+    let result = |count: usize| {
+        let call = json!({"type": "tool_use", "id": "call_a", "name": "f", "input": {}});
+        let result = json!({"type": "tool_result", "tool_use_id": "call_a", "content": blocks(count)});
+        let messages = json!([
+            {"role": "user", "content": "x"}, {"role": "assistant", "content": [call]},
+            {"role": "user", "content": [result]},
+        ]);
+        with(message("acme/fast"), json!({"messages": messages}))
+    };
+    for (place, within, beyond) in [
+        ("system.5", system(4), system(6)),
+        ("messages.2.content.0.tool_result.content.2", result(2), result(3)),
+    ] {
+        ask_messages(&world.client, &within).await.ok();
+        let hits = world.upstream.hits();
+        let answer = ask_messages(&world.client, &beyond).await;
+        assert_eq!(answer.status, 400, "{place}: {}", answer.text());
+        let told = answer.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
+        assert!(told.starts_with(&format!("{place}: too many content blocks. At most 5 ")), "{told}");
+        assert_eq!(world.upstream.hits(), hits, "{place}: nothing is sent");
+    }
 }

@@ -167,6 +167,12 @@ async fn a_refused_request_is_an_event_and_the_socket_stays_open() {
     }
     socket.send_message(Message::text("no JSON")).await;
     assert_eq!(socket.event().await["error"]["code"], "invalid_json");
+    // An id that is no JSON would make the event unreadable.
+    for id in ["\"\u{1}\"", "nonsense", "\"s"] {
+        socket.send_message(Message::text(format!("{{\"stream_id\":{id}}}"))).await;
+        let event = socket.event().await;
+        assert_eq!((&event["error"]["code"], event.get("stream_id")), (&json!("invalid_json"), None), "{id}");
+    }
     assert_eq!(socket.ask(&turn("acme/fast")).await["type"], "response.completed");
 }
 

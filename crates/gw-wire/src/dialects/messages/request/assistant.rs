@@ -3,8 +3,8 @@
 
 use std::borrow::Cow;
 
+use super::counts::Counts;
 use super::documents;
-use super::history::Counts;
 use super::parts::{BlockPart, ChatContent, PartSource, write_content};
 use super::warnings::Losses;
 use crate::dialects::is_sealed;

@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::assistant::AssistantTurn;
+use super::counts::Counts;
 use super::system;
 use super::user::UserTurn;
 use super::warnings::Losses;
 use crate::dialects::messages::faults::{
-    MessagesPath, invalid, list, missing, not_one_of, object, required_string, too_many,
+    MessagesPath, invalid, list, missing, not_one_of, object, required_string,
 };
 use crate::json::View;
 use crate::request::fields::clip;
@@ -87,44 +88,6 @@ impl<'a> OpenCalls<'a> {
 /// The most calls that an error message names.
 const MAX_NAMED_CALLS: usize = 16;
 
-/// Counts the parts of the history against the limits of a request.
-pub(super) struct Counts<'l> {
-    limits: &'l RequestLimits,
-    messages: usize,
-    parts: usize,
-    calls: usize,
-}
-
-impl Counts<'_> {
-    /// Counts chat messages.
-    fn message(&mut self, count: usize) -> Result<(), Invalid> {
-        self.messages += count;
-        let max = self.limits.max_messages;
-        if self.messages <= max {
-            return Ok(());
-        }
-        Err(too_many(&MessagesPath::Top("messages"), "messages and tool results", max, "max_messages"))
-    }
-
-    /// Counts content parts.
-    pub(super) fn parts(&mut self, path: &MessagesPath<'_>, count: usize) -> Result<(), Invalid> {
-        self.parts += count;
-        let max = self.limits.max_content_parts;
-        if self.parts <= max {
-            Ok(())
-        } else {
-            Err(too_many(path, "content blocks", max, "max_content_parts"))
-        }
-    }
-
-    /// Counts a call.
-    pub(super) fn call(&mut self, path: &MessagesPath<'_>) -> Result<(), Invalid> {
-        self.calls += 1;
-        let max = self.limits.max_tool_calls;
-        if self.calls <= max { Ok(()) } else { Err(too_many(path, "tool_use blocks", max, "max_tool_calls")) }
-    }
-}
-
 /// Writes the list of chat messages.
 pub(super) struct History<'o, 'l, 'a> {
     out: &'o mut Vec<u8>,
@@ -139,7 +102,7 @@ impl<'o, 'l, 'a> History<'o, 'l, 'a> {
     /// Opens the list. With `is_continued` the upstream holds the messages before these.
     pub(super) fn new(out: &'o mut Vec<u8>, limits: &'l RequestLimits, is_continued: bool) -> Self {
         out.push(b'[');
-        let counts = Counts { limits, messages: 0, parts: 0, calls: 0 };
+        let counts = Counts::new(limits);
         let calls = OpenCalls { has_earlier: is_continued, ..OpenCalls::default() };
         Self { out, counts, turn: None, turn_start: 0, calls }
     }
@@ -151,11 +114,10 @@ impl<'o, 'l, 'a> History<'o, 'l, 'a> {
 
     /// Writes a system message, unless it is empty.
     pub(super) fn system(&mut self, path: &MessagesPath<'_>, value: View<'_>) -> Result<(), Invalid> {
-        let parts = system::read(path, value)?;
+        let parts = system::read(path, value, &mut self.counts)?;
         if parts.is_empty() {
             return Ok(());
         }
-        self.counts.parts(path, parts.len())?;
         self.counts.message(1)?;
         separate(self.out);
         system::write(self.out, &parts);

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::counts::Counts;
 use super::documents;
 use super::parts::{BlockPart, ChatContent, write_content};
 use super::warnings::Losses;
@@ -28,10 +29,11 @@ pub(super) struct ToolResult<'a> {
 }
 
 impl<'a> ToolResult<'a> {
-    /// Reads a `tool_result` block.
+    /// Reads a `tool_result` block, and counts the blocks in it.
     pub(super) fn read(
         path: &MessagesPath<'_>,
         block: View<'a>,
+        counts: &mut Counts<'_>,
         losses: &mut Losses,
     ) -> Result<Self, Invalid> {
         let [id, content, is_error, cache_control] =
@@ -41,7 +43,7 @@ impl<'a> ToolResult<'a> {
         let is_error = boolean(&path.member("is_error"), is_error)?;
         let mut result = Self { id, texts: Vec::new(), attached: Vec::new(), is_error, cache_control };
         if let Some(content) = content {
-            result.content(&path.member("content"), content, losses)?;
+            result.content(&path.member("content"), content, counts, losses)?;
         }
         Ok(result)
     }
@@ -50,6 +52,7 @@ impl<'a> ToolResult<'a> {
         &mut self,
         path: &MessagesPath<'_>,
         content: View<'a>,
+        counts: &mut Counts<'_>,
         losses: &mut Losses,
     ) -> Result<(), Invalid> {
         if content.kind() == Kind::String {
@@ -61,6 +64,7 @@ impl<'a> ToolResult<'a> {
             let [kind, text] = object(&path, block, ["type", "text"])?;
             let parts = match &*required_string(&path.member("type"), kind)? {
                 "text" => {
+                    counts.parts(&path, 1)?;
                     self.texts.push(required_string(&path.member("text").member("text"), text)?);
                     continue;
                 }
@@ -69,10 +73,12 @@ impl<'a> ToolResult<'a> {
                 "search_result" => vec![documents::search_result(&path, block)?],
                 // References to tools, and blocks of later versions of the API.
                 other => {
+                    counts.parts(&path, 1)?;
                     losses.content(other);
                     continue;
                 }
             };
+            counts.parts(&path, parts.len())?;
             for part in parts {
                 match part.content {
                     ChatContent::Text(text) => self.texts.push(text),

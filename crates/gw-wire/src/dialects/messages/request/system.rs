@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::counts::Counts;
 use super::parts::{BlockPart, ChatContent, write_content};
 use crate::dialects::messages::faults::{MessagesPath, list, not_one_of, object, required_string, string};
 use crate::json::{Kind, ObjectWriter, View};
@@ -14,15 +15,21 @@ const ATTRIBUTION: &str = "x-anthropic-billing-header:";
 /// Between the blocks of a system prompt.
 const BLANK_LINE: &str = "\n\n";
 
-/// Reads a system text: a string or a list of text blocks. Returns no part for an empty text.
-pub(super) fn read<'a>(path: &MessagesPath<'_>, value: View<'a>) -> Result<Vec<BlockPart<'a>>, Invalid> {
+/// Reads a system text: a string or a list of text blocks, each of which counts. Returns no part for an empty text.
+pub(super) fn read<'a>(
+    path: &MessagesPath<'_>,
+    value: View<'a>,
+    counts: &mut Counts<'_>,
+) -> Result<Vec<BlockPart<'a>>, Invalid> {
     if value.kind() == Kind::String {
         let text = without_attribution(string(path, value)?);
+        counts.parts(path, 1)?;
         return Ok(if text.is_empty() { Vec::new() } else { vec![BlockPart::text(text)] });
     }
     let mut parts = Vec::new();
     for (at, block) in list(path, value)?.enumerate() {
         let path = path.item(at);
+        counts.parts(&path, 1)?;
         let [kind, text, cache_control] = object(&path, block, ["type", "text", "cache_control"])?;
         let kind_path = path.member("type");
         match &*required_string(&kind_path, kind)? {

@@ -1,8 +1,9 @@
 //! A turn of the user: results of tools first, because a chat wants them right after their calls, then the user's own
 //! content.
 
+use super::counts::Counts;
 use super::documents;
-use super::history::{Counts, OpenCalls, separate};
+use super::history::{OpenCalls, separate};
 use super::parts::{BlockPart, ChatContent, write_content};
 use super::results::ToolResult;
 use super::system;
@@ -52,26 +53,26 @@ impl<'a> UserTurn<'a> {
             let [kind] = object(&path, block, ["type"])?;
             let kind = required_string(&path.member("type"), kind)?;
             if kind == "tool_result" {
-                let result = ToolResult::read(&path, block, losses)?;
+                counts.parts(&path, 1)?;
+                let result = ToolResult::read(&path, block, counts, losses)?;
                 calls.answer(&path, &result.id)?;
-                counts.parts(&path, 1 + result.attached.len())?;
                 self.results.push(result);
             } else {
-                let parts = self.block(&path, &kind, block, losses)?;
-                counts.parts(&path, parts)?;
+                self.block(&path, &kind, block, counts, losses)?;
             }
         }
         Ok(())
     }
 
-    /// Reads a block that is not a result; returns the number of its parts.
+    /// Reads a block that is not a result, and counts its parts.
     fn block(
         &mut self,
         path: &MessagesPath<'_>,
         kind: &str,
         block: View<'a>,
+        counts: &mut Counts<'_>,
         losses: &mut Losses,
-    ) -> Result<usize, Invalid> {
+    ) -> Result<(), Invalid> {
         let parts = match kind {
             "text" => {
                 let [text, cache_control] = block.pick(["text", "cache_control"]);
@@ -85,22 +86,21 @@ impl<'a> UserTurn<'a> {
                 let [content] = block.pick(["content"]);
                 let path = path.member("mid_conv_system");
                 let path = path.member("content");
-                let parts = system::read(&path, content.ok_or_else(|| missing(&path))?)?;
-                let count = parts.len();
-                if count > 0 {
+                let parts = system::read(&path, content.ok_or_else(|| missing(&path))?, counts)?;
+                if !parts.is_empty() {
                     self.messages.push(UserMessage::System(parts));
                 }
-                return Ok(count);
+                return Ok(());
             }
             // Blocks of tools that Anthropic runs, and blocks of later versions of the API.
             other => {
                 losses.content(other);
-                return Ok(0);
+                return Ok(());
             }
         };
-        let count = parts.len();
+        counts.parts(path, parts.len())?;
         parts.into_iter().for_each(|part| self.push(part));
-        Ok(count)
+        Ok(())
     }
 
     fn push(&mut self, part: BlockPart<'a>) {

@@ -295,10 +295,18 @@ fn the_limits_of_requests_hold() {
         fault(body(json!([{"role": "user", "content": [text, text, text, text]}])))
             .starts_with("messages.0.content.3: too many content blocks")
     );
+    let mut long = body(json!([hi]));
+    long["system"] = json!([text, text, text, text]);
+    assert!(fault(long).starts_with("system.3: too many content blocks"));
     let call = json!({"type": "tool_use", "id": "a", "name": "f", "input": {}});
     assert!(
         fault(body(json!([{"role": "assistant", "content": [call, call]}])))
             .starts_with("messages.0.content.1: too many tool_use blocks")
+    );
+    let result = json!({"type": "tool_result", "tool_use_id": "a", "content": [text, text]});
+    let turns = json!([{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]);
+    assert!(
+        fault(body(turns)).starts_with("messages.1.content.0.tool_result.content.1: too many content blocks")
     );
     let mut deep = body(json!([hi]));
     deep["tools"] = json!([{"name": "f", "input_schema": {"a": {"b": {"c": 1}}}}]);

@@ -91,6 +91,29 @@ async fn an_answer_that_was_compressed_unasked_is_bounded_when_it_is_unpacked() 
 }
 
 #[tokio::test]
+async fn a_refusal_that_is_too_long_to_read_is_an_error_of_the_gateway() {
+    let world = world_with("").await;
+    let own = world.client.without_key().with_header("x-gateway-key", KEY);
+    for (client, path) in [(&world.client, "/fee/x"), (&own, "/own/x")] {
+        let long = vec![b'a'; 300_000];
+        world.upstream.enqueue(Answer::full(400, &[("content-type", "text/plain")], &long));
+        let answer = client.get(path).await;
+        assert_error(path, &answer, 502, "upstream_error", "upstream_invalid_response");
+        let row = row(&world, &answer).await;
+        assert_eq!(
+            (&row["status"], &row["cost_usd"]),
+            (&json!("upstream_invalid_response"), &json!(0)),
+            "{row}"
+        );
+        // One that fits passes as it came.
+        let short = &long[..200_000];
+        world.upstream.enqueue(Answer::full(400, &[("content-type", "text/plain")], short));
+        let answer = client.get(path).await;
+        assert!(answer.status == 400 && answer.body == short, "{path}: {}", answer.status);
+    }
+}
+
+#[tokio::test]
 async fn slow_and_torn_uploads_end_and_cost_nothing() {
     let server = "body_timeout_ms = 300\n";
     let world = Setup { server, extra: ROUTES.to_owned(), ..Setup::default() }.start().await;

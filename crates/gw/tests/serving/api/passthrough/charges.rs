@@ -135,6 +135,47 @@ async fn a_key_with_a_list_of_models_names_a_model_of_it() {
 }
 
 #[tokio::test]
+async fn further_names_of_models_need_to_be_in_the_list_too_and_matter_to_no_other_key() {
+    let world = world_with("").await;
+    world.upstream.always(Answer::json(200, &told()));
+    let limited = world.gateway.client().with_key(LIMITED);
+    let path = "/acme/chat/completions";
+    for (path, more) in [
+        (path, json!({"model_id": FAST})),
+        (path, json!({"Deployment": FAST})),
+        (path, json!({"engine": FAST})),
+        (path, json!({"deployment_id": FAST})),
+        (path, json!({"model_name": FAST})),
+        (path, json!({"base_model": FAST})),
+        (path, json!({"speech_model": FAST})),
+        (path, json!({"speech_models": [FAST]})),
+        (path, json!({"session": {"type": "realtime", "model": FAST}})),
+        (path, json!({"requests": [{"model": "plain"}, {"params": {"model": FAST}}]})),
+        ("/acme/engines/fast-2026-01/completions", json!({})),
+    ] {
+        let body = with(json!({"model": "plain"}), more);
+        let hits = world.upstream.hits();
+        let answer = limited.post_json(path, &body).await;
+        assert_error(&body.to_string(), &answer, 403, "permission_error", "model_not_allowed");
+        assert_eq!(world.upstream.hits(), hits, "{body}: nothing is sent");
+        // A key without a list sends it, at the price of the model in `model`.
+        let free = world.client.post_json(path, &body).await.ok();
+        assert_eq!(row(&world, &free).await["model"], "acme/plain", "{body}");
+    }
+    let called = json!([{"role": "assistant", "content": [{"type": "tool_use", "input": {"model": FAST}}]}]);
+    for (path, body) in [
+        (path, json!({"model": "plain", "model_id": "plain", "session": {"model": "plain"}})),
+        (path, json!({"model_id": "plain"})),
+        (path, json!({"model": "plain", "messages": called})),
+        ("/acme/engines/plain/completions", json!({})),
+    ] {
+        limited.post_json(path, &body).await.ok();
+    }
+    let inner = limited.post_json(path, &json!({"session": {"model": "plain"}})).await;
+    assert_error("only an inner object names one", &inner, 403, "permission_error", "model_not_allowed");
+}
+
+#[tokio::test]
 async fn work_that_no_usage_shows_makes_the_cost_unknown() {
     let world = world_with("").await;
     world.upstream.always(Answer::json(200, &told()));

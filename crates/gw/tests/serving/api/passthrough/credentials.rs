@@ -106,6 +106,9 @@ async fn a_forwarded_credential_is_the_clients_and_the_gateways_key_stays_here()
     assert_eq!(sent.path, "/v1/base/x?key=theirs");
     let headers = ["authorization", "x-kept", "x-other", "x-gateway-key"].map(|name| sent.header(name));
     assert_eq!(headers, [Some("Bearer clients-own"), Some("1"), None, None]);
+    // So it is with the parameters of the query.
+    client.get(&format!("/own/x?key={KEY}&a=1&api_key={KEY}&b=Bearer%20{KEY}&c=2")).await.ok();
+    assert_eq!(world.upstream.last().path, "/v1/base/x?a=1&c=2");
     // A client that writes the gateway's key into other headers, too, sends it nowhere.
     let twice = world.client.without_key().with_header("x-gateway-key", KEY).with_key(KEY);
     twice.with_header("x-api-key", KEY).with_header("x-kept", &format!("a {KEY} b")).get("/own/x").await.ok();
@@ -149,15 +152,23 @@ async fn statuses_redirects_and_headers_of_the_upstream_pass() {
     let world = world_with("").await;
     let elsewhere = gw_testkit::FakeUpstream::start().await;
     let location = format!("{}/x", elsewhere.base_url());
-    for status in [201, 204, 301, 302, 307, 308, 400, 402, 403, 404, 409, 418, 422, 429, 500, 503] {
-        let headers =
-            [("location", &*location), ("x-vendor", "v"), ("set-cookie", "a=b"), ("retry-after", "7")];
+    for status in [201, 204, 301, 302, 307, 308, 400, 402, 403, 404, 409, 418, 422, 429, 499, 500, 503] {
+        let headers = [
+            ("location", &*location),
+            ("x-vendor", "v"),
+            ("set-cookie", "a=b"),
+            ("retry-after", "7"),
+            ("proxy-authenticate", "Basic"),
+            ("proxy-connection", "close"),
+        ];
         let body = if status == 204 { "" } else { r#"{"vendor":"error"}"# };
         world.upstream.enqueue(Answer::full(status, &headers, body));
         let answer = world.client.post_json("/fee/x", &json!({})).await;
         assert_eq!((answer.status, answer.text().as_str()), (status, body));
         let passed = ["location", "x-vendor", "retry-after", "set-cookie"].map(|name| answer.header(name));
         assert_eq!(passed, [Some(&*location), Some("v"), Some("7"), None], "{status}");
+        let of_hop = ["proxy-authenticate", "proxy-connection"].map(|name| answer.header(name));
+        assert_eq!(of_hop, [None, None], "{status}");
         assert_eq!(answer.header("content-security-policy"), Some("default-src 'none'; sandbox"));
         let row = row(&world, &answer).await;
         let cost = if status < 300 { json!(0.0125) } else { json!(0) };
@@ -215,15 +226,33 @@ async fn a_parameter_key_beside_a_key_in_a_header_is_one_of_the_upstream_unless_
         client.get("/acme/objects?key=a%2Fb&x=1").await.ok();
         assert_eq!(world.upstream.last().path, "/v1/objects?key=a%2Fb&x=1");
         // The gateway's key goes nowhere.
-        client.get(&format!("/acme/objects?key={KEY}&x=1")).await.ok();
+        client.get(&format!("/acme/objects?key={KEY}&x=1&api_key={KEY}")).await.ok();
         assert_eq!(world.upstream.last().path, "/v1/objects?x=1");
         // Google reads a credential there, and the operator's has to count.
         client.get("/goog/models?key=theirs&x=1").await.ok();
         let sent = world.upstream.last();
         assert_eq!((&*sent.path, sent.header("x-goog-api-key")), ("/v1/models?x=1", Some("g-secret")));
     }
+    bare.get(&format!("/acme/objects?key={KEY}&x=1&api_key={KEY}")).await.ok();
+    assert_eq!(world.upstream.last().path, "/v1/objects?x=1", "the key of the query stands in it twice");
     let hits = world.upstream.hits();
     let answer = bare.get("/acme/objects?key=a").await;
     assert_error("no key", &answer, 401, "authentication_error", "invalid_api_key");
     assert_eq!(world.upstream.hits(), hits);
+}
+
+#[tokio::test]
+async fn a_header_of_the_upstream_tells_no_secret_of_the_operator() {
+    let world = world_with("").await;
+    let location = format!("https://a.example/x?key={UPSTREAM_KEY}&y=1");
+    let echo = format!("Bearer {UPSTREAM_KEY}");
+    for status in [200, 307, 400, 403, 500] {
+        let headers = [("location", &*location), ("x-echo", &*echo), ("x-vendor", "v")];
+        world.upstream.enqueue(Answer::full(status, &headers, "{}"));
+        let answer = world.client.get("/fee/x").await;
+        assert_eq!((answer.status, answer.text().as_str()), (status, "{}"));
+        let passed = ["location", "x-vendor"].map(|name| answer.header(name));
+        assert_eq!(passed, [Some("https://a.example/x?key=[redacted]&y=1"), Some("v")], "{status}");
+        assert!(answer.headers.iter().all(|(_, value)| !value.contains(UPSTREAM_KEY)), "{status}");
+    }
 }
