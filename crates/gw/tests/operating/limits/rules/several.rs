@@ -161,21 +161,21 @@ async fn the_row_of_a_refused_request_names_the_model_that_it_asks_for() {
 #[tokio::test]
 async fn rules_need_the_whole_worst_case_of_a_key_whose_answers_are_cut() {
     let rules = "[[budgets]]\nname = \"firm\"\nmatch = { key = \"cutter\" }\nbudget_usd = 0.0001\n";
-    let world = self::world(rules).await;
-    let cutter = world.gateway.client().with_key("sk-cutter");
+    let firm = world(rules).await;
+    let cutter = firm.gateway.client().with_key("sk-cutter");
     cutter.post_json(CHAT, &ask()).await.ok();
     cutter.post_json(CHAT, &with(ask(), json!({"stream": true}))).await.ok();
-    let state = counter(&world, 0).await;
+    let state = counter(&firm, 0).await;
     assert_eq!((&state["spent_usd"], &state["reserved_usd"]), (&json!(0.00004), &json!(0)));
     let long = with(ask(), json!({"stream": true, "max_tokens": 100}));
-    let dry = dry_run(&world, "sk-cutter", &long).await;
+    let dry = dry_run(&firm, "sk-cutter", &long).await;
     assert!(dry["error"]["message"].as_str().expect("a message").contains("rule 'firm'"), "{dry}");
     let refused = cutter.post_json(CHAT, &long).await;
     assert_refused("no part of it", &refused, "insufficient_quota", "firm");
-    assert_eq!(counter(&world, 0).await["reserved_usd"], json!(0));
+    assert_eq!(counter(&firm, 0).await["reserved_usd"], json!(0));
 
-    let world = self::world(&format!("{rules}on_limit = \"fallback:cheap\"\n")).await;
-    let cutter = world.gateway.client().with_key("sk-cutter");
+    let falling = world(&format!("{rules}on_limit = \"fallback:cheap\"\n")).await;
+    let cutter = falling.gateway.client().with_key("sk-cutter");
     let answer = cutter.post_json(CHAT, &with(ask(), json!({"max_tokens": 100}))).await.ok().json();
     assert_eq!(answer["gateway"]["warnings"], json!(["budget_fallback:firm"]));
 }
