@@ -34,7 +34,7 @@ pub(super) struct FurtherChoices {
 
 /// What is known about a value before it is read.
 #[derive(Clone, Copy, Default)]
-struct Place {
+struct ValueRole {
     /// A string here names a model, also as an element of a list.
     names_model: bool,
     is_conversation: bool,
@@ -48,9 +48,9 @@ struct Level {
     expects_name: bool,
     is_object: bool,
     /// The place of the object or list itself.
-    outer: Place,
+    outer: ValueRole,
     /// The place of the value that comes.
-    value: Place,
+    value: ValueRole,
 }
 
 impl FurtherChoices {
@@ -122,11 +122,11 @@ impl FurtherChoices {
 
     /// An object or a list that begins in this one.
     fn open(&mut self, is_object: bool, parent: Option<&Level>, depth: usize) -> Level {
-        let outer = parent.map_or_else(Place::default, |parent| parent.value);
+        let outer = parent.map_or_else(ValueRole::default, |parent| parent.value);
         // At the top one name is expected. Inner objects of this name are the schemas of a tool's parameters, or have members
         // that are read.
         self.is_unclear |= outer.names_model && depth == 1;
-        let value = Place { names_model: outer.names_model && !is_object, ..outer };
+        let value = ValueRole { names_model: outer.names_model && !is_object, ..outer };
         Level { expects_name: is_object, is_object, outer, value }
     }
 
@@ -140,7 +140,7 @@ impl FurtherChoices {
 }
 
 /// The place of the value of a member. The name is JSON.
-fn place_of(name: &[u8], outer: Place, is_top: bool) -> Place {
+fn place_of(name: &[u8], outer: ValueRole, is_top: bool) -> ValueRole {
     let plain = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\"")).unwrap_or_default();
     let decoded = if memchr::memchr(b'\\', plain).is_some() {
         serde_json::from_slice::<String>(name).unwrap_or_default().into_bytes()
@@ -152,7 +152,7 @@ fn place_of(name: &[u8], outer: Place, is_top: bool) -> Place {
     let is_one = |names: &[&str]| names.iter().any(|it| name.eq_ignore_ascii_case(it.as_bytes()));
     let is_said = outer.is_said || outer.is_conversation && is_one(&SAID);
     let names_model = !is_said && if is_top { is_one(&TOP_MEMBERS) } else { is_one(&INNER_MEMBERS) };
-    Place { names_model, is_conversation: outer.is_conversation || is_one(&CONVERSATION), is_said }
+    ValueRole { names_model, is_conversation: outer.is_conversation || is_one(&CONVERSATION), is_said }
 }
 
 /// The place behind the string that begins here.

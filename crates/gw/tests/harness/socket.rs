@@ -135,11 +135,8 @@ impl SocketClient {
     /// The code and the reason with which the gateway closes.
     pub(crate) async fn closing(&mut self) -> Option<(u16, String)> {
         loop {
-            match self.message().await? {
-                Message::Close(frame) => {
-                    return frame.map(|frame| (frame.code.into(), frame.reason.to_string()));
-                }
-                _ => {}
+            if let Message::Close(frame) = self.message().await? {
+                return frame.map(|frame| (frame.code.into(), frame.reason.to_string()));
             }
         }
     }

@@ -67,9 +67,10 @@ impl StreamReservation {
         let caller = client.caller.clone();
         let id = format!("{}+{}", call.context.client.request_id, self.steps);
         let (most, least) = (most.femtos(), least.femtos());
-        *self.growing.get_mut() = Some(Box::pin(async move {
-            limiter.reserve_up_to(&id, caller.subjects(), 0, most, least).await
-        }));
+        *self.growing.get_mut() =
+            Some(Box::pin(
+                async move { limiter.reserve_up_to(&id, caller.subjects(), 0, most, least).await },
+            ));
     }
 }
 
