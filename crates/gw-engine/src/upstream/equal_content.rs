@@ -14,7 +14,8 @@ const CONTENT: [&str; 8] = [
     "candidates",
 ];
 
-/// Whether two documents have equal contents. Ids may differ, and an absent member equals one that is null or empty.
+/// Whether two documents have equal contents. Ids may differ, texts in a row may be one text, and an absent member equals one that is null
+/// or empty.
 pub(super) fn has_equal_content(one: &[u8], other: &[u8]) -> bool {
     let (Some(one), Some(other)) = (content(one), content(other)) else { return false };
     one == other
@@ -37,9 +38,35 @@ fn strip(value: &mut Value) {
             members.values_mut().for_each(strip);
             members.retain(|name, value| name != "id" && name != "status" && !is_empty(value));
         }
-        Value::Array(items) => items.iter_mut().for_each(strip),
+        Value::Array(items) => {
+            items.iter_mut().for_each(strip);
+            join_texts(items);
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
+}
+
+/// Joins texts in a row. The chat form holds them as one text, and a client reads the same answer.
+fn join_texts(items: &mut Vec<Value>) {
+    let mut joined: Vec<Value> = Vec::with_capacity(items.len());
+    for item in items.drain(..) {
+        if let (Some(last), Some((kind, text))) = (joined.last_mut(), plain_text(&item))
+            && plain_text(last).is_some_and(|(last, _)| last == kind)
+            && let Some(Value::String(before)) = last.get_mut("text")
+        {
+            before.push_str(text);
+        } else {
+            joined.push(item);
+        }
+    }
+    *items = joined;
+}
+
+/// The type and the text of a block that has nothing else.
+fn plain_text(item: &Value) -> Option<(&str, &str)> {
+    let members = item.as_object().filter(|members| members.len() == 2)?;
+    let kind = members.get("type")?.as_str().filter(|kind| matches!(*kind, "text" | "output_text"))?;
+    Some((kind, members.get("text")?.as_str()?))
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -72,6 +99,22 @@ mod tests {
             r#"{"output":[{"id":"m","content":[{"text":"x","annotations":[]}]}]}"#,
             r#"{"output":[{"id":"n","status":"completed","content":[{"text":"x"}]}]}"#,
             true,
+        );
+    }
+
+    #[test]
+    fn texts_in_a_row_may_be_one_text() {
+        let two = r#"{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"tool_use","name":"f"}]}"#;
+        check(two, r#"{"content":[{"type":"text","text":"ab"},{"type":"tool_use","name":"f"}]}"#, true);
+        check(
+            two,
+            r#"{"content":[{"type":"text","text":"a"},{"type":"tool_use","name":"f"},{"type":"text","text":"b"}]}"#,
+            false,
+        );
+        check(
+            r#"{"content":[{"type":"text","text":"a","citations":[1]},{"type":"text","text":"b"}]}"#,
+            r#"{"content":[{"type":"text","text":"ab"}]}"#,
+            false,
         );
     }
 
