@@ -60,7 +60,7 @@ struct LimitError<'a> {
     message: &'a str,
 }
 
-/// What becomes of a request.
+/// The decision about a request: it is served or refused.
 #[derive(Default)]
 struct Decision {
     refusal: Option<Error>,
@@ -192,7 +192,7 @@ async fn decide_guarded(
     Decision { warnings: of_session, ..decision }
 }
 
-/// What becomes of the request. `plan` becomes the plan that would serve it.
+/// Decides whether the request is served or refused. `plan` becomes the plan that would serve it.
 async fn decide(
     services: &Services,
     client: &mut RequestContext,

@@ -246,7 +246,7 @@ fn check_models<'s>(
             format!("This API key may not use the model '{shown}'."),
         ));
     }
-    // What an inner object names need not be the model that serves.
+    // The model that an inner object names need not be the model that serves.
     if facts.models.is_empty() && further.named.is_empty() {
         let message =
             "This API key may use only some models, and the request names none that the gateway knows.";

@@ -37,7 +37,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Rewind<T> {
         if buf.remaining() == 0 {
             return Poll::Ready(Ok(()));
         }
-        // What follows is read at the same time. A reader that gets the prefix alone doubles its buffer for the rest.
+        // The bytes after the prefix are read in the same call. A reader that gets the prefix alone doubles its buffer for them.
         match Pin::new(&mut self.inner).poll_read(cx, buf) {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Ready(Ok(())) | Poll::Pending => Poll::Ready(Ok(())),

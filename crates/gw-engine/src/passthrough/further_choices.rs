@@ -32,7 +32,7 @@ pub(super) struct FurtherChoices {
     pub(super) is_unclear: bool,
 }
 
-/// What is known about a value before it is read.
+/// The meaning of a value, which its place in the body gives it.
 #[derive(Clone, Copy, Default)]
 struct ValueRole {
     /// A string here names a model, also as an element of a list.

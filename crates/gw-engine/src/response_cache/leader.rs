@@ -199,7 +199,7 @@ impl AnswerWriter {
         Ok(Arc::new(SharedAnswer { closing: stream.take_closing(), ..done }))
     }
 
-    /// What the cache holds after the upstreams have failed. The stale answer of the first look may be deleted meanwhile.
+    /// The answer that the cache holds after the upstreams have failed. A purge may have deleted the stale answer of the first look.
     async fn look_after_failure(&self) -> Found {
         let CacheRequest { key, directives, .. } = &self.wanted;
         self.caching.cache.look(key, directives.max_age, now_ms()).await

@@ -1,4 +1,4 @@
-//! What the limits of one request decide is no answer for another request, and a deleted answer is gone.
+//! No request gets an answer that the limits of another request have decided, and a deleted answer is gone.
 
 use gw_testkit::upstream::{Step, chat_body, chat_transcript};
 use gw_testkit::wait::eventually_async;

@@ -85,7 +85,7 @@ async fn what_is_said_needs_a_budget_and_a_key_where_a_model_transcribes_it() {
     })
     .await;
     assert_eq!(refusal_of(&mut client, &commit).await, "insufficient_quota");
-    // What is not transcribed costs nothing.
+    // An event without sound is not transcribed and costs nothing.
     client.send(&json!({"type": "input_audio_buffer.clear"})).await;
     assert_eq!(peer.event().await["type"], "input_audio_buffer.clear");
     let (secret, key) = create(&admin, json!({"name": "gone"})).await;
