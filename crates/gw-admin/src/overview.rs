@@ -250,12 +250,11 @@ mod tests {
 
     #[test]
     fn only_answers_of_upstreams_have_a_speed() {
-        let served =
-            Entry { status: "ok".to_owned(), latency_ms: 1100, ttft_ms: Some(100), ..Entry::default() };
+        let served = Entry { status: "ok".into(), latency_ms: 1100, ttft_ms: Some(100), ..Entry::default() };
         let served =
             Entry { tokens: gw_store::ledger::Tokens { completion: 50, ..Default::default() }, ..served };
         let failed =
-            Entry { status: "upstream_error".to_owned(), latency_ms: 9, fallback: true, ..Entry::default() };
+            Entry { status: "upstream_error".into(), latency_ms: 9, fallback: true, ..Entry::default() };
         let cached = Entry { cache_hit: true, latency_ms: 1, ..served.clone() };
         let found = speed(&[served, failed, cached], true);
         assert_eq!(found["samples"], 3);

@@ -300,7 +300,7 @@ fn decode_cursor(text: &str) -> Result<Cursor, Error> {
     let cursor = || {
         let plain = String::from_utf8(BASE64.decode(text).ok()?).ok()?;
         let (at, request_id) = plain.split_once(' ')?;
-        Some(Cursor { at: at.parse().ok()?, request_id: request_id.to_owned() })
+        Some(Cursor { at: at.parse().ok()?, request_id: request_id.into() })
     };
     cursor().ok_or_else(|| {
         invalid("invalid_value", "Invalid 'after': expected the value of 'next' in the previous page.")

@@ -81,14 +81,14 @@ pub(crate) fn entry(n: u64, rows: u64, (end, hours): (i64, i64)) -> Entry {
         (mixed % 50).min(mixed % 50 / 2)
     };
     Entry {
-        request_id: format!("req_{:012x}-7{:03x}-8{:03x}-{:012x}", at, mixed % 4096, n % 4096, n),
+        request_id: format!("req_{:012x}-7{:03x}-8{:03x}-{:012x}", at, mixed % 4096, n % 4096, n).into(),
         at,
-        key_id: format!("sk-gw-{key:06}"),
-        key_name: format!("service {key}"),
-        team: (key % 5 > 0).then(|| format!("team-{}", key % 5 + if rare { 90 } else { 0 })),
-        operation: "chat".to_owned(),
+        key_id: format!("sk-gw-{key:06}").into(),
+        key_name: format!("service {key}").into(),
+        team: (key % 5 > 0).then(|| format!("team-{}", key % 5 + if rare { 90 } else { 0 }).into()),
+        operation: "chat".into(),
         requested_model: "gpt-4o-mini".to_owned(),
-        model: format!("acme/model-{}", if rare { 99 } else { (key + mixed % 2) % 7 }),
+        model: format!("acme/model-{}", if rare { 99 } else { (key + mixed % 2) % 7 }).into(),
         provider: if rare {
             "rare"
         } else if key.is_multiple_of(2) {
@@ -96,9 +96,9 @@ pub(crate) fn entry(n: u64, rows: u64, (end, hours): (i64, i64)) -> Entry {
         } else {
             "other"
         }
-        .to_owned(),
-        status: if n.is_multiple_of(997) { "upstream_error" } else { "ok" }.to_owned(),
-        strategy: "default".to_owned(),
+        .into(),
+        status: if n.is_multiple_of(997) { "upstream_error" } else { "ok" }.into(),
+        strategy: "default".into(),
         stream: n.is_multiple_of(2),
         tokens: Tokens { prompt: 900 + mixed % 100, completion: 120, cached: 300, ..Tokens::default() },
         cost: i128::from(mixed % 1_000) * 1_234_567,

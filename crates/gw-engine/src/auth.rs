@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use gw_identity::{Identity, Issuers};
 use gw_limits::{Limiter, Subject, SubjectKind};
 use gw_store::Team;
-use gw_store::keys::{Role, StoredKey};
+use gw_store::keys::{LastKey, Role, StoredKey};
 use parking_lot::Mutex;
 use ring::{Key, Ring, Verdict};
 use steps::{CheckStep, note};
@@ -279,9 +279,10 @@ impl KeyRing {
     }
 
     /// Identifies the caller by the values of the headers `Authorization` and `x-api-key`. One is enough; two different
-    /// keys are refused.
+    /// keys are refused. `last` is the key of the connection's last request.
     pub(crate) fn identify<'h>(
         &self,
+        last: Option<&LastKey>,
         authorization: impl Iterator<Item = &'h [u8]>,
         api_key: impl Iterator<Item = &'h [u8]>,
     ) -> Result<Caller> {
@@ -311,16 +312,22 @@ impl KeyRing {
         if key.len() > MAX_KEY_BYTES && !self.tokens.accepts(key) {
             return refuse(INCORRECT);
         }
-        self.admit(key, unix_seconds(), self.seen.ago(Instant::now()))
+        self.admit(last, key, unix_seconds(), self.seen.ago(Instant::now()))
     }
 
     /// Decides whether a key is accepted. `ago` is the age of the keys.
-    fn admit(&self, key: &str, now: u64, ago: Duration) -> Result<Caller> {
-        note(CheckStep::Digest);
-        let hash = gw_store::keys::hash(key);
+    fn admit(&self, last: Option<&LastKey>, key: &str, now: u64, ago: Duration) -> Result<Caller> {
+        let kept = last.and_then(|last| last.digest_of(key));
+        let hash = kept.unwrap_or_else(|| {
+            note(CheckStep::Digest);
+            gw_store::keys::hash(key)
+        });
         let ring = self.ring.load();
         let (verdict, caller) = ring.look(&hash, now);
         if verdict == Verdict::Welcome {
+            if let Some(last) = last.filter(|_| kept.is_none()) {
+                last.keep(key, hash);
+            }
             let is_fresh = ago <= MAX_KNOWN_KEY_AGE || !caller.0.is_stored;
             return if is_fresh { Ok(caller.clone()) } else { Err(away()) };
         }

@@ -204,7 +204,7 @@ async fn exact_steps(
         ..Filter::default()
     };
     let tags = tags(store, counter, &time).await?;
-    let (mut steps, mut seen): (BTreeMap<i64, i128>, HashSet<String>) = Default::default();
+    let (mut steps, mut seen): (BTreeMap<i64, i128>, HashSet<Arc<str>>) = Default::default();
     let is_counted = |row: &Entry| {
         let names = row.attribution.as_deref();
         let tags = names.map_or(&[][..], |names| &names.tags);
@@ -223,7 +223,7 @@ async fn exact_steps(
             let rows = rows.map_err(|error| unavailable(&error))?;
             for row in rows.iter().filter(|row| is_counted(row)) {
                 // A request with two of the tags is found for each of them.
-                if tags.len() > 1 && !seen.insert(row.request_id.clone()) {
+                if tags.len() > 1 && !seen.insert(Arc::clone(&row.request_id)) {
                     continue;
                 }
                 let at = row.at.div_euclid(1000);
@@ -232,7 +232,7 @@ async fn exact_steps(
             }
             let is_full = rows.len() == PAGE_ROWS as usize;
             let Some(last) = rows.last().filter(|_| is_full) else { break };
-            after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
+            after = Some(Cursor { at: last.at, request_id: Arc::clone(&last.request_id) });
         }
     }
     Ok(steps.into_iter().collect())

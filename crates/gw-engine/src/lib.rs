@@ -58,6 +58,7 @@ pub use auth::Caller;
 pub use engine::Engine;
 pub use error::{Error, Kind, Result};
 pub use gw_limits::{AdmissionPermit, LimitStates, Limiter};
+pub use gw_store::keys::LastKey;
 pub use request::context::{
     CallLog, CallRecord, ClientSurface, DryRun, GeminiUrl, RequestContext, RequestMarks,
 };

@@ -1,6 +1,7 @@
 //! The ledger's side of a comparison.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use gw_engine::catalog::Catalog;
 use gw_store::Store;
@@ -227,7 +228,7 @@ impl TokenLog {
             page.iter().for_each(|entry| self.add(entry, catalog));
             match page.last() {
                 Some(last) if page.len() == PAGE_ROWS as usize => {
-                    after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
+                    after = Some(Cursor { at: last.at, request_id: Arc::clone(&last.request_id) });
                 }
                 _ => return Ok(()),
             }

@@ -443,13 +443,13 @@ async fn authenticate(
         None
     };
     let values = |name| parts.headers.get_all(name).iter().map(HeaderValue::as_bytes);
-    let caller = match session {
-        Some(caller) => caller,
-        None => state
-            .engine
-            .identify(values(AUTHORIZATION), values(API_KEY).chain(google_keys.iter().map(|key| &**key)))
-            .map_err(|error| state.count_bad_key(error, record.client.ip()))?,
+    let api_keys = values(API_KEY).chain(google_keys.iter().map(|key| &**key));
+    let identified = match (session, &record.guard) {
+        (Some(caller), _) => Ok(caller),
+        (None, Some(guard)) => state.engine.identify_on(guard.last_key(), values(AUTHORIZATION), api_keys),
+        (None, None) => state.engine.identify(values(AUTHORIZATION), api_keys),
     };
+    let caller = identified.map_err(|error| state.count_bad_key(error, record.client.ip()))?;
     record.key = Some(Arc::clone(caller.key_name()));
     check_role(route.guard, &parts.method, caller.role())?;
     Ok(caller)

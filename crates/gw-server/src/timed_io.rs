@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use gw_engine::LastKey;
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
@@ -51,6 +52,7 @@ pub(crate) struct Activity {
     unread: AtomicBool,
     /// The time by which the client must have taken the current answer. Only HTTP/1 uses it, which has one answer at a time.
     deadline: Mutex<Option<Instant>>,
+    last_key: LastKey,
     takeover: TakeoverSlot,
 }
 
@@ -106,6 +108,11 @@ impl Drop for RequestGuard {
 }
 
 impl RequestGuard {
+    /// The key of the connection's last request.
+    pub(crate) fn last_key(&self) -> &LastKey {
+        &self.0.last_key
+    }
+
     /// Hands the connection over, once the answer of this request is written.
     pub(crate) fn leave_takeover(&self, takeover: Takeover) {
         self.0.takeover.leave(takeover);

@@ -92,7 +92,8 @@ mod tests {
                 (store.newest_row(i64::MAX).await.unwrap(), store.requests_in_log().await.unwrap()),
                 (None, 0)
             );
-            let row = |n: i64| Entry { request_id: format!("req_{n}"), at: n * DAY, ..Entry::default() };
+            let row =
+                |n: i64| Entry { request_id: format!("req_{n}").into(), at: n * DAY, ..Entry::default() };
             store.record(&(1..=30).map(row).collect::<Vec<_>>()).await.unwrap();
             assert_eq!(store.newest_row(i64::MAX).await.unwrap(), Some(30 * DAY));
             assert_eq!(store.newest_row(20 * DAY + 1).await.unwrap(), Some(20 * DAY));

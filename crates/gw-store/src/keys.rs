@@ -4,6 +4,7 @@
 //! eight bytes of their SHA-256, big endian, modulo 62^6). The checksum distinguishes a mistyped key from a wrong one
 //! without the store. The id is the first 12 characters. The other 34 hold 202 random bits, so plain SHA-256 is enough.
 
+mod last_key;
 mod table;
 
 use std::fmt;
@@ -14,6 +15,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::db::{Error, Result};
 use crate::limits::Limits;
+pub use last_key::LastKey;
 pub(crate) use table::SERIALISE_CHANGES;
 pub use table::Team;
 

@@ -133,27 +133,27 @@ fn free() -> Option<i128> {
 #[serde(default)]
 pub struct Entry {
     /// `req_…`. An id always has the same `at`: the time that the id holds.
-    pub request_id: String,
+    pub request_id: Arc<str>,
     /// Time of acceptance in unix milliseconds.
     pub at: i64,
     /// Id of the key.
-    pub key_id: String,
+    pub key_id: Arc<str>,
     /// Name of the key at that time.
-    pub key_name: String,
+    pub key_name: Arc<str>,
     /// The key's team.
-    pub team: Option<String>,
+    pub team: Option<Arc<str>>,
     /// The name of the operation: `chat`, `completion`, `embeddings`, `messages`, and so on.
-    pub operation: String,
+    pub operation: Cow<'static, str>,
     /// The model name as the client wrote it.
     pub requested_model: String,
     /// Catalogue id of the model that served, else of the first candidate; empty without candidates.
-    pub model: String,
+    pub model: Arc<str>,
     /// Provider of that model.
-    pub provider: String,
+    pub provider: Arc<str>,
     /// `ok` or an error code.
-    pub status: String,
+    pub status: Cow<'static, str>,
     /// Canonical strategy name.
-    pub strategy: String,
+    pub strategy: Cow<'static, str>,
     /// Whether the client asked for a stream.
     pub stream: bool,
     /// Whether the answer came from the cache.
@@ -426,7 +426,7 @@ pub struct Cursor {
     /// Time of the request.
     pub at: i64,
     /// Id of the request.
-    pub request_id: String,
+    pub request_id: Arc<str>,
 }
 
 /// An amount as its two columns: nano-USD and the remaining femto-USD.

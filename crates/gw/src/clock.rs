@@ -314,7 +314,7 @@ mod tests {
     async fn a_doubted_clock_stays_doubted_through_rows_and_starts_until_it_is_confirmed() {
         let store = Store::in_memory().await.unwrap();
         let row = |id: &str, at: i64| gw_store::ledger::Entry {
-            request_id: id.to_owned(),
+            request_id: id.to_owned().into(),
             at,
             ..Default::default()
         };

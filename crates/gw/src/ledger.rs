@@ -111,7 +111,7 @@ pub async fn charge(
             let counters = engine.counters_of(entry);
             let rules = counters.iter().map(|counter| (SubjectKind::Rule, counter.as_str()));
             let subjects: Vec<_> =
-                [(SubjectKind::Key, entry.key_id.as_str())].into_iter().chain(team).chain(rules).collect();
+                [(SubjectKind::Key, &*entry.key_id)].into_iter().chain(team).chain(rules).collect();
             limiter.charge(&entry.request_id, &subjects, entry.cost, entry.at.div_euclid(1000));
         }
     } else if !left.entries.is_empty() {

@@ -7,6 +7,8 @@ mod figures;
 mod replay;
 mod report;
 
+use std::sync::Arc;
+
 use clap::Args;
 use gw_admin::time::{format_millis, parse_moment};
 use gw_command::table::clean;
@@ -117,7 +119,7 @@ async fn for_each_row(
         page.iter().for_each(&mut visit);
         match page.last() {
             Some(last) if page.len() == PAGE_ROWS as usize => {
-                after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
+                after = Some(Cursor { at: last.at, request_id: Arc::clone(&last.request_id) });
             }
             _ => return Ok(()),
         }

@@ -1,5 +1,7 @@
 //! The cost of a request line by line.
 
+use std::sync::Arc;
+
 use gw_engine::Engine;
 use gw_engine::catalog::prices::Prices;
 use gw_store::ledger::Entry;
@@ -30,7 +32,7 @@ const MILLION: i128 = 1_000_000;
 #[derive(Serialize)]
 pub(super) struct CostObject {
     currency: &'static str,
-    model: String,
+    model: Arc<str>,
     /// The date of the prices, where the catalogue tells it.
     price_as_of: Option<String>,
     price_source: Option<String>,
@@ -95,7 +97,7 @@ pub(super) fn cost(engine: &Engine, entry: &Entry) -> Option<CostObject> {
     };
     Some(CostObject {
         currency: "USD",
-        model: entry.model.clone(),
+        model: Arc::clone(&entry.model),
         lines: tokens.into_iter().map(token_line).collect(),
         units: (!units.is_empty()).then(|| units.into_iter().map(unit_line).collect()),
         price_as_of: as_of,

@@ -1,5 +1,8 @@
 //! The requests before and after a request in its session.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use gw_store::Store;
 use gw_store::ledger::{Entry, Filter};
 use serde::Serialize;
@@ -19,10 +22,10 @@ const MAX_LATER: u32 = 1_000;
 /// A request of the same session.
 #[derive(Serialize)]
 pub(super) struct Neighbour {
-    request_id: String,
+    request_id: Arc<str>,
     at: String,
-    model: String,
-    status: String,
+    model: Arc<str>,
+    status: Cow<'static, str>,
     /// Null if a price is unknown.
     cost_usd: Option<Usd>,
     latency_ms: u64,
@@ -32,9 +35,9 @@ pub(super) struct Neighbour {
 impl Neighbour {
     fn new(entry: &Entry, is_this: bool) -> Self {
         Self {
-            request_id: entry.request_id.clone(),
+            request_id: Arc::clone(&entry.request_id),
             at: format_millis(entry.at),
-            model: entry.model.clone(),
+            model: Arc::clone(&entry.model),
             status: entry.status.clone(),
             cost_usd: entry.known_cost().map(Usd),
             latency_ms: entry.latency_ms,

@@ -1,5 +1,7 @@
 //! The search of the request log: the filters that the database knows, and those that are compared row by row.
 
+use std::sync::Arc;
+
 use gw_engine::error::Error;
 use gw_store::Store;
 use gw_store::ledger::{Cursor, Entry, Filter};
@@ -159,7 +161,7 @@ impl RequestSearch {
 
 /// The position of a row in the log.
 pub(crate) fn cursor(entry: &Entry) -> Cursor {
-    Cursor { at: entry.at, request_id: entry.request_id.clone() }
+    Cursor { at: entry.at, request_id: Arc::clone(&entry.request_id) }
 }
 
 #[cfg(test)]
@@ -188,10 +190,10 @@ mod tests {
             reason: Some("Quota Exceeded for project".to_owned()),
         };
         Entry {
-            key_id: "k".to_owned(),
-            status: "upstream_error".to_owned(),
-            operation: "completion".to_owned(),
-            model: "acme/fast".to_owned(),
+            key_id: "k".into(),
+            status: "upstream_error".into(),
+            operation: "completion".into(),
+            model: "acme/fast".into(),
             cost: 50_000_000_000_000,
             latency_ms: 700,
             attempts: vec![attempt],

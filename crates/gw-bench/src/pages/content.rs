@@ -75,14 +75,14 @@ impl Content {
         let number: u64 = owner.key_id.rsplit('-').next().and_then(|digits| digits.parse().ok()).unwrap_or(0);
         let operation = ["chat", "messages", "responses"].get((number % 3) as usize).copied();
         let mut row = Entry {
-            request_id: self.request_id(n),
+            request_id: self.request_id(n).into(),
             key_id: owner.key_id,
             key_name: owner.key_name,
             team: owner.team,
-            operation: operation.unwrap_or("chat").to_owned(),
+            operation: operation.unwrap_or("chat").into(),
             model: owner.model,
             provider: owner.provider,
-            status: "ok".to_owned(),
+            status: "ok".into(),
             session: session.map(|session| format!("run-{session}")),
             attribution: self.has_names().then(|| Arc::new(self.attribution(n))),
             latency_ms: 400 + n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % 4_000,
@@ -143,8 +143,8 @@ fn fail(row: &mut Entry, n: u64) {
         _ => "upstream_error",
     };
     let attempt = Attempt {
-        provider: row.provider.as_str().into(),
-        model: row.model.as_str().into(),
+        provider: Arc::clone(&row.provider),
+        model: Arc::clone(&row.model),
         status: status.into(),
         latency_ms: row.latency_ms,
         started_ms: 0,
@@ -154,7 +154,7 @@ fn fail(row: &mut Entry, n: u64) {
         reason: Some(format!("The upstream's own words about the failure, with its reference {n:x}.")),
     };
     row.attempts = vec![attempt];
-    row.status = status.to_owned();
+    row.status = status.into();
     row.ttft_ms = None;
 }
 

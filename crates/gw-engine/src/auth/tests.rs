@@ -25,7 +25,7 @@ fn identify_by(
     authorization: &[&[u8]],
     api_key: &[&[u8]],
 ) -> std::result::Result<Caller, String> {
-    ring.identify(authorization.iter().copied(), api_key.iter().copied()).map_err(|error| {
+    ring.identify(None, authorization.iter().copied(), api_key.iter().copied()).map_err(|error| {
         assert_eq!((error.status(), error.code()), (401, "invalid_api_key"));
         error.message.into_owned()
     })
@@ -122,21 +122,41 @@ const LATELY: Duration = Duration::ZERO;
 fn keys_are_replaced_while_the_gateway_serves() {
     let ring = ring(None);
     let ((first, mut one), (second, two)) = (stored("one"), stored("two"));
-    let who = |key: &str| code(ring.admit(key, NOW, LATELY)).map_err(|(_, message)| message);
+    let who = |key: &str| code(ring.admit(None, key, NOW, LATELY)).map_err(|(_, message)| message);
     assert_eq!(who(&first), Err(INCORRECT.to_owned()));
     ring.set(&[one.clone(), two.clone()], &[]);
     assert_eq!((who(&first), who(&second)), (Ok("one".to_owned()), Ok("two".to_owned())));
-    let caller = ring.admit(&first, NOW, LATELY).unwrap();
+    let caller = ring.admit(None, &first, NOW, LATELY).unwrap();
     assert_eq!((&**caller.key_id(), caller.team()), (&first[..12], None));
     one.revoked_at = Some(5);
     one.name = "renamed".to_owned();
     ring.set(&[one, StoredKey { team: Some("search".to_owned()), ..two }], &[]);
     assert_eq!(who(&first), Err("This API key has been revoked.".to_owned()));
-    let caller = ring.admit(&second, NOW, LATELY).unwrap();
+    let caller = ring.admit(None, &second, NOW, LATELY).unwrap();
     assert_eq!(caller.team().map(|team| &**team), Some("search"));
     ring.set(&[], &[]);
     assert_eq!(who(&second), Err(INCORRECT.to_owned()));
     assert_eq!(who("My API key"), Ok("ci".to_owned()), "the configuration's keys stay");
+}
+
+#[test]
+fn a_key_that_ends_is_refused_on_its_connection_too() {
+    let ((first, kept), (second, other)) = (stored("a"), stored("b"));
+    let ring = KeyRing::new(&[], &[kept.clone(), other.clone()], &[], limiter(), None);
+    let connection = LastKey::default();
+    let on_it =
+        |key: &str| code(ring.admit(Some(&connection), key, NOW, LATELY)).map_err(|(status, _)| status);
+    for (key, name) in [(&first, "a"), (&first, "a"), (&second, "b"), (&first, "a")] {
+        assert_eq!(on_it(key), Ok(name.to_owned()));
+    }
+    let digests =
+        |key: &str| steps::of(|| drop(on_it(key))).iter().filter(|step| **step == CheckStep::Digest).count();
+    assert_eq!((digests(&first), digests(&second), digests(&second)), (0, 1, 0));
+    assert_eq!(on_it("sk-gw-unknown"), Err(401));
+    ring.set(&[StoredKey { revoked_at: Some(1), ..other }], &[]);
+    assert_eq!((on_it(&first), on_it(&second)), (Err(401), Err(401)), "one is removed, one is revoked");
+    ring.set(&[kept], &[]);
+    assert_eq!(on_it(&first), Ok("a".to_owned()));
 }
 
 #[test]
@@ -145,9 +165,9 @@ fn both_secrets_of_a_rotation_are_good_until_its_grace_is_over() {
     let ((old, key), (new, other)) = (stored("a"), stored("b"));
     let until = i64::try_from(NOW).unwrap() + 10;
     ring.set(&[StoredKey { previous: Some((key.hash, until)), hash: other.hash, ..key }], &[]);
-    assert!(ring.admit(&new, NOW, LATELY).is_ok() && ring.admit(&old, NOW + 9, LATELY).is_ok());
-    assert!(ring.admit(&new, NOW + 10, LATELY).is_ok());
-    let (status, message) = code(ring.admit(&old, NOW + 10, LATELY)).unwrap_err();
+    assert!(ring.admit(None, &new, NOW, LATELY).is_ok() && ring.admit(None, &old, NOW + 9, LATELY).is_ok());
+    assert!(ring.admit(None, &new, NOW + 10, LATELY).is_ok());
+    let (status, message) = code(ring.admit(None, &old, NOW + 10, LATELY)).unwrap_err();
     assert_eq!(status, 401);
     assert!(message.contains("replaced"), "{message}");
 }
@@ -160,7 +180,7 @@ async fn what_a_key_has_used_of_its_rate_outlives_a_change_of_keys() {
     key.limits.rpm = Some(1);
     ring.set(std::slice::from_ref(&key), &[]);
     let enters = async || {
-        let caller = ring.admit(&secret, NOW, LATELY).unwrap();
+        let caller = ring.admit(None, &secret, NOW, LATELY).unwrap();
         limiter.admit("req_1", caller.subjects()).await.is_ok()
     };
     assert!(enters().await && !enters().await);
@@ -180,7 +200,7 @@ fn a_key_counts_for_its_team_too() {
     let limits = gw_store::Limits { rpm: Some(1), ..Default::default() };
     let team = Team { id: "search".to_owned(), limits, created_at: 1 };
     ring.set(&[key], std::slice::from_ref(&team));
-    let caller = ring.admit(&secret, NOW, LATELY).unwrap();
+    let caller = ring.admit(None, &secret, NOW, LATELY).unwrap();
     assert_eq!(
         caller.subjects().iter().map(|subject| subject.id()).collect::<Vec<_>>(),
         [id.as_str(), "search"]
@@ -192,7 +212,7 @@ fn s_unknown_keys_are_503_and_known_ones_go_on_for_a_minute_when_the_store_is_aw
     let ring = ring(None);
     let ((known, key), (unknown, _)) = (stored("a"), stored("b"));
     ring.set(&[key], &[]);
-    let status = |key: &str, ago: u64| match ring.admit(key, NOW, Duration::from_secs(ago)) {
+    let status = |key: &str, ago: u64| match ring.admit(None, key, NOW, Duration::from_secs(ago)) {
         Ok(_) => 200,
         Err(error) => error.status(),
     };
@@ -232,7 +252,7 @@ fn i11_tokens_that_share_prefix_or_suffix_never_alias() {
         })
         .collect();
     let ring = KeyRing::new(&[], &[made, vec![key]].concat(), &[], limiter(), None);
-    let name = |token: &str| code(ring.admit(token, NOW, LATELY)).ok();
+    let name = |token: &str| code(ring.admit(None, token, NOW, LATELY)).ok();
     for n in 0..EACH {
         let token = front(n);
         assert!(token == known || name(&token).is_none(), "{token}");
@@ -279,7 +299,7 @@ fn k02_no_refusal_takes_longer_than_another() {
     ];
     // Fresh keys, and keys that may be out of date: then the checksum of the text is read, too.
     for (ago, texts) in [(Duration::ZERO, 1), (MAX_UNKNOWN_KEY_AGE * 2, 2)] {
-        let steps = |key: &str| steps::of(|| assert!(ring.admit(key, NOW, ago).is_err()));
+        let steps = |key: &str| steps::of(|| assert!(ring.admit(None, key, NOW, ago).is_err()));
         let expected = steps(&unknown[0]);
         let count = |step: CheckStep| expected.iter().filter(|&&noted| noted == step).count();
         // 320 digests are nine halves, and one comparison at the end.

@@ -45,21 +45,19 @@ pub(crate) struct LedgerLine {
 
 impl LedgerLine {
     /// A line with the facts that are known when a request arrives.
-    pub(crate) fn new(journal: &Arc<Journal>, client: &RequestContext, operation: &str) -> Self {
+    pub(crate) fn new(journal: &Arc<Journal>, client: &RequestContext, operation: &'static str) -> Self {
         // The ledger finds a row by the time in its request id.
         let at = request_id::timestamp_millis(&client.request_id).unwrap_or_else(unix_millis);
-        // `to_string` of an `Arc<str>` would go through a formatter, which costs ten times the copy.
-        let owned = |text: &str| text.to_owned();
         let entry = Entry {
-            request_id: owned(&client.request_id),
+            request_id: Arc::clone(&client.request_id),
             at,
-            key_id: owned(client.caller.key_id()),
-            key_name: owned(client.caller.key_name()),
-            team: client.caller.team().map(|team| owned(team)),
-            operation: owned(operation),
-            strategy: owned("default"),
+            key_id: Arc::clone(client.caller.key_id()),
+            key_name: Arc::clone(client.caller.key_name()),
+            team: client.caller.team().cloned(),
+            operation: Cow::Borrowed(operation),
+            strategy: Cow::Borrowed("default"),
             client: client.client.map(address),
-            session: client.session.as_deref().map(owned),
+            session: client.session.as_deref().map(str::to_owned),
             attribution: client.attribution.clone(),
             ..Entry::default()
         };
@@ -86,10 +84,10 @@ impl LedgerLine {
 
     /// Notes the strategy and the first candidate.
     pub(crate) fn note_plan(&mut self, plan: &Plan) {
-        plan.strategy.as_str().clone_into(&mut self.entry.strategy);
+        self.entry.strategy = Cow::Borrowed(plan.strategy.as_str());
         if let Some(Candidate { model, .. }) = plan.candidates.first() {
-            self.entry.model = (*model.id).to_owned();
-            self.entry.provider = (*model.provider).to_owned();
+            self.entry.model = Arc::clone(&model.id);
+            self.entry.provider = Arc::clone(&model.provider);
         }
         match &plan.choice {
             Some(choice) => self.note_choice(plan, choice),
@@ -141,7 +139,7 @@ impl LedgerLine {
     /// The use of the prompt cache, if it is noted, with the provider and the model.
     pub(crate) fn prompt_cache(&self) -> Option<(&str, &str, &PromptCacheUse)> {
         let Entry { provider, model, prompt_cache, .. } = &*self.entry;
-        prompt_cache.as_deref().map(|used| (provider.as_str(), model.as_str(), used))
+        prompt_cache.as_deref().map(|used| (&**provider, &**model, used))
     }
 
     /// Notes that an attempt begins. The first attempt puts the line into the journal with the cost of its prompts,
@@ -244,8 +242,8 @@ impl LedgerLine {
     pub(crate) fn note_usage(&mut self, candidate: &Candidate, billed: &BilledUsage) {
         let entry = &mut self.entry;
         if *entry.model != *candidate.model.id {
-            entry.model = (*candidate.model.id).to_owned();
-            entry.provider = (*candidate.model.provider).to_owned();
+            entry.model = Arc::clone(&candidate.model.id);
+            entry.provider = Arc::clone(&candidate.model.provider);
         }
         entry.fallback = candidate.is_fallback;
         self.note_counts(&billed.usage, billed);
@@ -280,7 +278,7 @@ impl LedgerLine {
             [(&mut self.entry.model, &stored.model_used), (&mut self.entry.provider, &stored.provider)]
         {
             if **name != **used {
-                *name = (**used).to_owned();
+                *name = (**used).into();
             }
         }
         self.entry.fallback = fallback;
@@ -296,14 +294,14 @@ impl LedgerLine {
 
     /// Notes the error's code: the upstream's own code if it is more specific than ours.
     pub(crate) fn note_failure(&mut self, code: &str) {
-        self.entry.status = clipped(code);
+        self.entry.status = Cow::Owned(clipped(code));
     }
 
     /// Writes the line, with this status unless an error was noted.
-    pub(crate) fn end(mut self, status: &str, ttft_ms: Option<u64>, latency_ms: u64) {
+    pub(crate) fn end(mut self, status: &'static str, ttft_ms: Option<u64>, latency_ms: u64) {
         // A disconnect ended the request, whatever its upstream reported later.
         if self.entry.status.is_empty() || status == Kind::ClientClosedRequest.code() {
-            self.entry.status = status.to_owned();
+            self.entry.status = Cow::Borrowed(status);
         }
         self.entry.ttft_ms = ttft_ms;
         self.entry.latency_ms = latency_ms;

@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use gw_identity::Identity;
+use gw_store::keys::LastKey;
 use gw_store::ledger::Entry;
 use gw_wire::attribution::Attribution;
 
@@ -108,7 +109,20 @@ impl Engine {
         authorization: impl Iterator<Item = &'h [u8]>,
         api_key: impl Iterator<Item = &'h [u8]>,
     ) -> Result<Caller> {
-        self.keys.identify(authorization, api_key)
+        self.keys.identify(None, authorization, api_key)
+    }
+
+    /// As [`Engine::identify`], for a request on a connection whose last key was `last`.
+    ///
+    /// # Errors
+    /// `invalid_api_key`.
+    pub fn identify_on<'h>(
+        &self,
+        last: &LastKey,
+        authorization: impl Iterator<Item = &'h [u8]>,
+        api_key: impl Iterator<Item = &'h [u8]>,
+    ) -> Result<Caller> {
+        self.keys.identify(Some(last), authorization, api_key)
     }
 
     /// The caller of the key with this SHA-256, which a sign-in has kept. The rules are those of the key itself.

@@ -106,7 +106,11 @@ impl ResponseCache {
 
     /// The key of the answer. Only an answer of a requested model is kept, so its key ignores fallbacks.
     pub(crate) fn key(&self, call: &Call, known: Option<&KnownQuestion>) -> Option<Key> {
-        let (named, scope) = (CandidateIdentities::of(call), self.scope(&call.context.client.caller));
+        let scope = self.scope(&call.context.client.caller);
+        if let Some(key) = known.and_then(|known| known.key_in_order(&scope, &call.plan.candidates)) {
+            return Some(key);
+        }
+        let named = CandidateIdentities::of(call);
         let asked = named.asked();
         if asked.is_empty() {
             // An alias serves in the place of the requested model, which may still serve after all. No answer of the alias is kept.
@@ -117,7 +121,7 @@ impl ResponseCache {
         }
         let key = Key::of(&scope, &question(call, &asked))?;
         if let Some(known) = known {
-            known.note(scope, named, key);
+            known.note(scope, named, call, key);
         }
         Some(key)
     }

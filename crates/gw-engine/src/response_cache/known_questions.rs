@@ -15,6 +15,8 @@ use quick_cache::sync::Cache;
 
 use crate::auth::Caller;
 use crate::call::Call;
+use crate::catalog::Model;
+use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 use crate::response_cache::question::CandidateIdentities;
 
@@ -36,8 +38,53 @@ pub(crate) struct KnownQuestion {
     key_id: Arc<str>,
     limits: RequestLimits,
     request: ChatRequest,
-    /// The parts of the answer's key that do not stand in the body, and the key.
-    answer: Mutex<(Scope, CandidateIdentities, Key)>,
+    answer: Mutex<KnownAnswer>,
+}
+
+/// The parts of an answer's key that do not stand in the body, and the key.
+#[derive(Debug)]
+struct KnownAnswer {
+    scope: Scope,
+    identities: CandidateIdentities,
+    /// The candidates that the identities were made of.
+    candidates: Vec<KnownCandidate>,
+    key: Key,
+}
+
+/// A candidate without what changes from call to call.
+#[derive(Debug)]
+struct KnownCandidate {
+    model: Arc<Model>,
+    provider_identity: u64,
+    group: u32,
+    is_upgrade: bool,
+}
+
+impl KnownCandidate {
+    fn of(candidate: &Candidate) -> Self {
+        let Candidate { model, provider, group, is_upgrade, .. } = candidate;
+        let model = Arc::clone(model);
+        Self { model, provider_identity: provider.identity(), group: *group, is_upgrade: *is_upgrade }
+    }
+
+    fn is(&self, candidate: &Candidate) -> bool {
+        Arc::ptr_eq(&self.model, &candidate.model)
+            && self.provider_identity == candidate.provider.identity()
+            && (self.group, self.is_upgrade) == (candidate.group, candidate.is_upgrade)
+    }
+}
+
+impl KnownAnswer {
+    fn new(scope: Scope, identities: CandidateIdentities, call: &Call, key: Key) -> Self {
+        let candidates = call.plan.candidates.iter().map(KnownCandidate::of).collect();
+        Self { scope, identities, candidates, key }
+    }
+
+    /// Whether these are the same candidates in the same order, which nearly all calls have.
+    fn has(&self, candidates: &[Candidate]) -> bool {
+        self.candidates.len() == candidates.len()
+            && self.candidates.iter().zip(candidates).all(|(known, candidate)| known.is(candidate))
+    }
 }
 
 impl KnownQuestion {
@@ -46,15 +93,22 @@ impl KnownQuestion {
         (self.limits == *limits).then(|| ValidatedRequest::Chat(Box::new(self.request.clone())))
     }
 
-    /// The key of the answer to this body. None: it is not known for this scope and these candidates.
-    pub(super) fn key(&self, scope: &Scope, candidates: &CandidateIdentities) -> Option<Key> {
+    /// The key of the answer to this body, if the candidates are even in the order of the call before. Their identities are texts,
+    /// which cost more to write than these to compare.
+    pub(super) fn key_in_order(&self, scope: &Scope, candidates: &[Candidate]) -> Option<Key> {
         let answer = self.answer.lock();
-        (answer.0 == *scope && answer.1 == *candidates).then_some(answer.2)
+        (answer.scope == *scope && answer.has(candidates)).then_some(answer.key)
+    }
+
+    /// The key of the answer to this body. None: it is not known for this scope and these candidates.
+    pub(super) fn key(&self, scope: &Scope, identities: &CandidateIdentities) -> Option<Key> {
+        let answer = self.answer.lock();
+        (answer.scope == *scope && answer.identities == *identities).then_some(answer.key)
     }
 
     /// Notes the key of the answer for another scope or other candidates.
-    pub(super) fn note(&self, scope: Scope, candidates: CandidateIdentities, key: Key) {
-        *self.answer.lock() = (scope, candidates, key);
+    pub(super) fn note(&self, scope: Scope, identities: CandidateIdentities, call: &Call, key: Key) {
+        *self.answer.lock() = KnownAnswer::new(scope, identities, call, key);
     }
 
     fn bytes(&self) -> u64 {
@@ -141,7 +195,7 @@ impl KnownQuestions {
             key_id: Arc::clone(client.caller.key_id()),
             limits: snapshot.request_limits,
             request,
-            answer: Mutex::new((scope, CandidateIdentities::of(call), key)),
+            answer: Mutex::new(KnownAnswer::new(scope, CandidateIdentities::of(call), call, key)),
         };
         self.known.insert(place, Arc::new(question));
         self.is_any.store(true, Ordering::Relaxed);

@@ -2,6 +2,7 @@
 
 mod injections;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::db::{Error, MAX_SEARCH_TIME};
@@ -18,11 +19,11 @@ const DAY: i64 = 86_400_000;
 
 fn entry(n: u64) -> Entry {
     Entry {
-        request_id: format!("req_{n:06}"),
+        request_id: format!("req_{n:06}").into(),
         at: 20_000 * DAY + i64::try_from(n).unwrap(),
-        key_id: format!("key-{}", n % 3),
-        team: n.is_multiple_of(2).then(|| "search".to_owned()),
-        status: "ok".to_owned(),
+        key_id: format!("key-{}", n % 3).into(),
+        team: n.is_multiple_of(2).then(|| "search".into()),
+        status: "ok".into(),
         cost: i128::from(n) * 1_000_003,
         ..Entry::default()
     }
@@ -104,12 +105,12 @@ async fn spending_is_the_sum_of_the_rows_by_key_and_by_team() {
                 counts.map(|row| row.cost).sum::<i128>()
             };
             let key = store.spent(Spender::Key("key-1"), since + 1_800, i64::MAX).await.unwrap();
-            assert_eq!(key, sum(&|row| row.key_id == "key-1"), "{hours}");
+            assert_eq!(key, sum(&|row| row.key_id == "key-1".into()), "{hours}");
             let team = store.spent(Spender::Team("search"), since, i64::MAX).await.unwrap();
             assert_eq!(team, sum(&|row| row.team.is_some()), "{hours}");
             let until = since + 2 * 3_600;
             let key = store.spent(Spender::Key("key-1"), since, until).await.unwrap();
-            assert_eq!(key, sum(&|row| row.key_id == "key-1" && row.at < until * 1_000), "{hours}");
+            assert_eq!(key, sum(&|row| row.key_id == "key-1".into() && row.at < until * 1_000), "{hours}");
         }
         assert_eq!(store.spent(Spender::Key("nobody"), i64::MIN, i64::MAX).await.unwrap(), 0);
         assert_eq!(
@@ -129,7 +130,7 @@ async fn spending_and_its_requests_are_read_in_one_snapshot() {
             let bits = u128::try_from(at).unwrap() << 80 | n;
             String::from_utf8(gw_wire::request_id::format(bits).to_vec()).unwrap()
         };
-        let row = |n| Entry { request_id: id(n), at, key_id: "k".to_owned(), cost: 7, ..Entry::default() };
+        let row = |n| Entry { request_id: id(n).into(), at, key_id: "k".into(), cost: 7, ..Entry::default() };
         store.record(&[row(1), row(2), row(3)]).await.unwrap();
         let asked = [id(2), id(9), "of nobody".to_owned(), id(3), "'\"\0,".to_owned()];
         let ever = CountedTime { from: i64::MIN, until: i64::MAX, step: None };
@@ -151,12 +152,12 @@ async fn both_databases_store_and_return_a_nul_alike() {
         let text = || "a\0b".to_owned();
         let stored = "a\u{FFFD}b";
         let row = Entry {
-            request_id: text(),
-            key_id: text(),
-            team: Some(text()),
-            model: text(),
-            provider: text(),
-            status: text(),
+            request_id: text().into(),
+            key_id: text().into(),
+            team: Some(text().into()),
+            model: text().into(),
+            provider: text().into(),
+            status: text().into(),
             user: Some(text()),
             ..entry(1)
         };
@@ -165,7 +166,7 @@ async fn both_databases_store_and_return_a_nul_alike() {
         let found = store.request("a\0b").await.unwrap().unwrap();
         assert_eq!(store.request(stored).await.unwrap().unwrap(), found);
         // Values that are only displayed come back unchanged.
-        assert_eq!((found.request_id.as_str(), found.user.as_deref()), (stored, Some("a\0b")));
+        assert_eq!((&*found.request_id, found.user.as_deref()), (stored, Some("a\0b")));
         let filter = Filter { model: Some(text()), status: Some(text()), ..Filter::default() };
         assert_eq!(store.requests(&filter, None, 10).await.unwrap(), [found]);
         assert_eq!(store.usage(GroupBy::Team, &Filter::default()).await.unwrap()[0].0, stored);
@@ -211,12 +212,12 @@ async fn names_too_long_for_an_index_are_distinguished_and_found() {
         let noise: String =
             (0..20_000_u64).map(|n| char::from(33 + (n.wrapping_mul(n) % 89) as u8)).collect();
         let long = |n: u64| Entry {
-            request_id: format!("{noise}{n}"),
-            key_id: format!("{noise}k{n}"),
-            team: Some(format!("{noise}t{n}")),
-            model: format!("é{noise}m{n}"),
-            provider: format!("{noise}p{n}"),
-            status: noise.clone(),
+            request_id: format!("{noise}{n}").into(),
+            key_id: format!("{noise}k{n}").into(),
+            team: Some(format!("{noise}t{n}").into()),
+            model: format!("é{noise}m{n}").into(),
+            provider: format!("{noise}p{n}").into(),
+            status: noise.clone().into(),
             user: Some(noise.clone()),
             ..entry(n)
         };
@@ -230,7 +231,11 @@ async fn names_too_long_for_an_index_are_distinguished_and_found() {
                 store.spent(Spender::Team(row.team.as_ref().unwrap()), 0, i64::MAX).await.unwrap(),
                 row.cost
             );
-            let filter = Filter { model: Some(row.model), provider: Some(row.provider), ..Filter::default() };
+            let filter = Filter {
+                model: Some(row.model.to_string()),
+                provider: Some(row.provider.to_string()),
+                ..Filter::default()
+            };
             assert_eq!(store.requests(&filter, None, 10).await.unwrap(), [found]);
         }
     })
@@ -244,9 +249,9 @@ async fn filters_and_pages_of_the_log_equal_a_full_scan() {
         let rows: Vec<Entry> = (0..600_u64)
             .map(|n| Entry {
                 at: 20_000 * DAY + i64::try_from(n * n % 997).unwrap() * 600_000,
-                model: format!("m{}", if n % 100 == 7 { 9 } else { n % 3 }),
-                provider: format!("p{}", n % 2),
-                status: ["ok", "ok", "ok", "upstream_error", "timeout"][(n % 5) as usize].to_owned(),
+                model: format!("m{}", if n % 100 == 7 { 9 } else { n % 3 }).into(),
+                provider: format!("p{}", n % 2).into(),
+                status: ["ok", "ok", "ok", "upstream_error", "timeout"][(n % 5) as usize].to_owned().into(),
                 ..entry(n)
             })
             .collect();
@@ -281,9 +286,9 @@ async fn filters_and_pages_of_the_log_equal_a_full_scan() {
                             let fits = |row: &&Entry| {
                                 since.is_none_or(|since| row.at >= since)
                                     && until.is_none_or(|until| row.at < until)
-                                    && key_id.as_ref().is_none_or(|id| *id == row.key_id)
-                                    && (team.is_none() || team == row.team)
-                                    && model.as_ref().is_none_or(|model| *model == row.model)
+                                    && key_id.as_ref().is_none_or(|id| **id == *row.key_id)
+                                    && (team.is_none() || team.as_deref() == row.team.as_deref())
+                                    && model.as_ref().is_none_or(|model| **model == *row.model)
                                     && status.as_ref().is_none_or(|status| *status == row.status)
                             };
                             let wanted: Vec<&str> =
@@ -293,7 +298,7 @@ async fn filters_and_pages_of_the_log_equal_a_full_scan() {
                                 let page = store.requests(&filter, after.as_ref(), 40).await.unwrap();
                                 let Some(last) = page.last() else { break };
                                 after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
-                                seen.extend(page.into_iter().map(|row| row.request_id));
+                                seen.extend(page.into_iter().map(|row| row.request_id.to_string()));
                             }
                             assert_eq!(seen, wanted, "{filter:?}");
                         }
@@ -311,14 +316,14 @@ async fn the_log_is_ordered_by_time_and_then_by_the_bytes_of_the_id() {
         let store = place.open().await;
         let ids = ["req_a", "req_B", "req_é", "REQ", "req-a", "req_ab", "_", "~"];
         let rows: Vec<_> =
-            ids.iter().map(|id| Entry { request_id: (*id).to_owned(), at: 5, ..Entry::default() }).collect();
+            ids.iter().map(|id| Entry { request_id: (*id).into(), at: 5, ..Entry::default() }).collect();
         store.record(&rows).await.unwrap();
         let (mut seen, mut after) = (Vec::new(), None);
         while let [row] = &store.requests(&Filter::default(), after.as_ref(), 1).await.unwrap()[..] {
             after = Some(Cursor { at: row.at, request_id: row.request_id.clone() });
             seen.push(row.request_id.clone());
         }
-        let mut sorted: Vec<_> = ids.map(str::to_owned).to_vec();
+        let mut sorted: Vec<_> = ids.map(Arc::from).to_vec();
         sorted.sort();
         sorted.reverse();
         assert_eq!(seen, sorted);

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     fn entry(id: usize) -> Entry {
-        Entry { request_id: format!("req_{id}"), ..Entry::default() }
+        Entry { request_id: format!("req_{id}").into(), ..Entry::default() }
     }
 
     #[tokio::test]

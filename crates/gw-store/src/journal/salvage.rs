@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry as Place;
 use std::io::{self, Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 use super::INTERRUPTED;
 use crate::ledger::{Attempt, Entry, read_json, read_prefix};
@@ -38,7 +39,7 @@ impl Kind {
 
 /// The most informative line of each request, by request id.
 #[derive(Debug, Default)]
-pub(super) struct Requests(HashMap<String, (Kind, Entry)>);
+pub(super) struct Requests(HashMap<Arc<str>, (Kind, Entry)>);
 
 impl Requests {
     pub(super) fn len(&self) -> usize {
@@ -52,10 +53,10 @@ impl Requests {
     /// Adds a line unless a more informative line about the same request is known.
     fn add(&mut self, kind: Kind, mut entry: Entry) {
         if kind != Kind::Ended {
-            INTERRUPTED.clone_into(&mut entry.status);
+            entry.status = INTERRUPTED.into();
             add_open_call(&mut entry);
         }
-        match self.0.entry(entry.request_id.clone()) {
+        match self.0.entry(Arc::clone(&entry.request_id)) {
             Place::Vacant(place) => {
                 place.insert((kind, entry));
             }
@@ -80,8 +81,8 @@ fn add_open_call(entry: &mut Entry) {
         return;
     }
     entry.attempts.push(Attempt {
-        provider: entry.provider.as_str().into(),
-        model: entry.model.as_str().into(),
+        provider: Arc::clone(&entry.provider),
+        model: Arc::clone(&entry.model),
         status: INTERRUPTED.into(),
         latency_ms: 0,
         cost: (!is_unknown).then_some(open),

@@ -10,9 +10,9 @@ use crate::ledger::{Attempt, Entry, Filter};
 
 fn entry(n: u64) -> Entry {
     Entry {
-        request_id: format!("req_{n:05}"),
+        request_id: format!("req_{n:05}").into(),
         at: i64::try_from(n).unwrap(),
-        status: "ok".to_owned(),
+        status: "ok".into(),
         cost: i128::from(n) * 3,
         ..Entry::default()
     }
@@ -273,7 +273,7 @@ async fn s02_a_full_journal_drops_and_counts_requests_that_never_began() {
 /// The usage of a request after this many tokens.
 fn used(n: u64, completion: u64) -> Entry {
     let mut entry = entry(n);
-    entry.status = String::new();
+    entry.status = String::new().into();
     entry.tokens.completion = completion;
     entry.cost = i128::from(completion) * 7;
     entry
@@ -282,7 +282,7 @@ fn used(n: u64, completion: u64) -> Entry {
 /// The rows as number, completion tokens and status, in order.
 async fn charged(store: &Store) -> Vec<(i64, u64, String)> {
     let rows = store.requests(&Filter::default(), None, 100).await.unwrap();
-    rows.into_iter().rev().map(|row| (row.at, row.tokens.completion, row.status)).collect()
+    rows.into_iter().rev().map(|row| (row.at, row.tokens.completion, row.status.into_owned())).collect()
 }
 
 #[tokio::test]
@@ -338,7 +338,7 @@ async fn the_open_call_of_a_killed_request_has_its_own_cost() {
     let journal = Journal::open(directory.path()).unwrap();
     let mut begun = [1, 2].map(|n| journal.begin(&used(n, 10)).unwrap());
     let mut second = used(1, 25);
-    (second.provider, second.model) = ("beta".to_owned(), "beta/fast".to_owned());
+    (second.provider, second.model) = ("beta".into(), "beta/fast".into());
     let (provider, model) = ("acme".into(), "acme/fast".into());
     let status = "upstream_unreachable".into();
     second.attempts = vec![Attempt {

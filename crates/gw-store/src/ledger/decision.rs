@@ -128,7 +128,7 @@ mod tests {
 
     fn read_again(decision: Decision) -> Decision {
         let entry =
-            Entry { request_id: "req_1".to_owned(), decision: Some(Box::new(decision)), ..Entry::default() };
+            Entry { request_id: "req_1".into(), decision: Some(Box::new(decision)), ..Entry::default() };
         let line = Line::new(entry);
         assert!(line.rest().len() < 2_048, "{}", line.rest());
         *Entry::from_line(line.json()).expect("an entry").decision.expect("a decision")
@@ -138,7 +138,7 @@ mod tests {
     fn a_decision_stands_in_the_row() {
         assert_eq!(read_again(decision()), decision());
         assert_eq!(read_again(Decision::default()), Decision::default());
-        let plain = Line::new(Entry { request_id: "req_1".to_owned(), ..Entry::default() });
+        let plain = Line::new(Entry { request_id: "req_1".into(), ..Entry::default() });
         assert!(
             plain.rest().ends_with("[],null,null"),
             "a plain request has no place for it: {}",

@@ -51,10 +51,10 @@ pub struct Line {
     text: String,
     shared_part: Range<usize>,
     rest: usize,
-    pub(crate) request_id: String,
+    pub(crate) request_id: Arc<str>,
     pub(crate) at: i64,
     /// The status of a failed request; `None` for a successful one.
-    pub(crate) failure: Option<String>,
+    pub(crate) failure: Option<Cow<'static, str>>,
     pub(crate) session: Option<String>,
     pub(crate) attribution: Option<Arc<Attribution>>,
     /// The names of the attribution, as the row holds them.
@@ -176,11 +176,11 @@ impl BegunLine {
     /// The head of a later line of the same request, from the array's begin on. None: the target or the strategy has changed, or a
     /// name needs an escape. The other parts of the head never change.
     fn head_of(&self, entry: &Entry) -> Option<(&str, Range<usize>)> {
-        let names = [&entry.model, &entry.provider, &entry.strategy];
+        let names = [&*entry.model, &*entry.provider, &*entry.strategy];
         let mut head = self.text.get(HEAD_BYTES..self.shared_part.end)?;
         for name in names.iter().rev() {
             // A quote in a name is written with an escape, so the text between two quotes is one whole name.
-            let rest = head.strip_suffix('"')?.strip_suffix(name.as_str())?;
+            let rest = head.strip_suffix('"')?.strip_suffix(*name)?;
             head = rest.strip_suffix('"').filter(|_| is_plain(name))?.strip_suffix(',')?;
         }
         Some((self.text.get(HEAD_BYTES..self.shared_part.end)?, self.shared_part.clone()))
@@ -244,14 +244,18 @@ fn bound(entry: &mut Entry) -> bool {
     }
     entry.ttft_ms = entry.ttft_ms.map(|millis| millis.min(MAX_COUNT));
     let names = [&mut entry.request_id, &mut entry.key_id, &mut entry.model, &mut entry.provider];
-    for name in names.into_iter().chain(&mut entry.team).chain(&mut entry.session) {
+    for name in names.into_iter().chain(&mut entry.team) {
         if let Cow::Owned(other) = indexed(name) {
-            *name = other;
+            *name = other.into();
             has_same_names = false;
         }
     }
+    if let Some(Cow::Owned(other)) = entry.session.as_deref().map(indexed) {
+        entry.session = Some(other);
+        has_same_names = false;
+    }
     if let Cow::Owned(other) = without_nul(&entry.status) {
-        entry.status = other;
+        entry.status = other.into();
     }
     if let Some(decision) = &mut entry.decision {
         decision.bound();
@@ -285,7 +289,7 @@ fn encode(
             out.next_text(&entry.key_id);
             out.next_text(&entry.key_name);
             out.next_text_or_null(entry.team.as_deref());
-            for text in [&entry.operation, &entry.model, &entry.provider, &entry.strategy] {
+            for text in [&*entry.operation, &*entry.model, &*entry.provider, &*entry.strategy] {
                 out.next_text(text);
             }
             common..out.len()

@@ -161,12 +161,12 @@ pub(super) async fn insert_some(
         insert!(columns!(named), four!(four!(four!(row!(named)))), " RETURNING at, request_id");
     let mut is_new = Vec::with_capacity(lines.len());
     for chunk in lines.chunks(64) {
-        let mut new: HashSet<(i64, String)> = HashSet::new();
+        let mut new: HashSet<(i64, Arc<str>)> = HashSet::new();
         for row in bound(INSERT, numbers, chunk, true).fetch_all(&mut *connection).await? {
-            new.insert((row.try_get(0)?, row.try_get(1)?));
+            new.insert((row.try_get(0)?, row.try_get::<&str, _>(1)?.into()));
         }
         // A line that occurs twice in one batch is one row.
-        is_new.extend(chunk.iter().map(|(line, _)| new.remove(&(line.at, line.request_id.clone()))));
+        is_new.extend(chunk.iter().map(|(line, _)| new.remove(&(line.at, Arc::clone(&line.request_id)))));
     }
     Ok(is_new)
 }

@@ -1,5 +1,7 @@
 //! The ledger on a real file: no row twice, and sums that equal their rows exactly.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::{Cursor, Entry, Filter, GroupBy, Spender, Tokens};
@@ -11,17 +13,17 @@ const DAY: i64 = 86_400_000;
 fn entry(n: u64) -> Entry {
     let even = n.is_multiple_of(2);
     Entry {
-        request_id: format!("req_{n:05}"),
+        request_id: format!("req_{n:05}").into(),
         at: 20_000 * DAY + i64::try_from(n).unwrap() * 1_000_000,
-        key_id: format!("key-{}", n % 3),
-        key_name: "ci".to_owned(),
-        team: even.then(|| "search".to_owned()),
-        operation: "chat".to_owned(),
+        key_id: format!("key-{}", n % 3).into(),
+        key_name: "ci".into(),
+        team: even.then(|| "search".into()),
+        operation: "chat".into(),
         requested_model: "fast".to_owned(),
-        model: format!("acme/{}", if even { "fast" } else { "slow" }),
-        provider: "acme".to_owned(),
-        status: if n.is_multiple_of(5) { "upstream_error" } else { "ok" }.to_owned(),
-        strategy: "default".to_owned(),
+        model: format!("acme/{}", if even { "fast" } else { "slow" }).into(),
+        provider: "acme".into(),
+        status: if n.is_multiple_of(5) { "upstream_error" } else { "ok" }.to_owned().into(),
+        strategy: "default".into(),
         stream: even,
         cache_hit: n.is_multiple_of(7),
         tokens: Tokens { prompt: n, completion: 2 * n, cached: 1, cache_write: 2, reasoning: 3 },
@@ -67,7 +69,7 @@ async fn the_sums_of_a_rolling_period_are_those_of_its_requests() {
             let time = period.counted_from(period.around(at).0);
             let sum = |from: i64, until: i64| -> i128 {
                 let moments = from.saturating_mul(1000)..until.saturating_mul(1000);
-                let counts = |entry: &&Entry| entry.key_id == "key-1" && moments.contains(&entry.at);
+                let counts = |entry: &&Entry| entry.key_id == "key-1".into() && moments.contains(&entry.at);
                 entries.iter().filter(counts).map(|entry| entry.cost).sum()
             };
             let (step, end) = (2 * 3_600, period.around(at).1);
@@ -94,7 +96,7 @@ async fn the_sums_of_a_team_are_those_of_its_requests_before_and_after_its_days_
         store.record(&entries).await.unwrap();
         for added_up in [0, 20_030 * 86_400, 20_071 * 86_400] {
             store.roll_up(added_up).await.unwrap();
-            let late = Entry { request_id: format!("late-{added_up}"), ..hour(40) };
+            let late = Entry { request_id: format!("late-{added_up}").into(), ..hour(40) };
             store.record(std::slice::from_ref(&late)).await.unwrap();
             entries.push(late);
             let sum = |from: i64, until: i64| -> i128 {
@@ -147,7 +149,8 @@ async fn reports_are_grouped_and_filtered() {
         assert_eq!(by_model.iter().map(|(_, sums)| sums.requests).sum::<u64>(), 300);
         let filter =
             Filter { team: Some("search".to_owned()), key_id: Some("key-0".to_owned()), ..Filter::default() };
-        let expected = (0..300).map(entry).filter(|entry| entry.team.is_some() && entry.key_id == "key-0");
+        let expected =
+            (0..300).map(entry).filter(|entry| entry.team.is_some() && entry.key_id == "key-0".into());
         assert_eq!(store.total(&filter).await.unwrap().cost, expected.map(|entry| entry.cost).sum::<i128>());
         let days = store.usage(GroupBy::Day, &Filter::default()).await.unwrap();
         let named: Vec<i64> = days.iter().map(|(day, _)| day.parse().unwrap()).collect();
@@ -172,7 +175,7 @@ async fn the_log_is_paged_by_its_last_request() {
             after = Some(Cursor { at: last.at, request_id: last.request_id.clone() });
             seen.extend(page.into_iter().map(|entry| entry.request_id));
         }
-        assert_eq!(seen, (0..25).rev().map(|n| format!("req_{n:05}")).collect::<Vec<_>>());
+        assert_eq!(seen, (0..25).rev().map(|n| format!("req_{n:05}").into()).collect::<Vec<Arc<str>>>());
         let failed = Filter { status: Some("upstream_error".to_owned()), ..Filter::default() };
         assert_eq!(store.requests(&failed, None, 100).await.unwrap().len(), 5);
     })
@@ -197,7 +200,7 @@ async fn old_rows_are_deleted_and_their_sums_stay() {
 fn in_session(n: u64) -> Entry {
     let session = (!n.is_multiple_of(3)).then(|| format!("run-{}", n % 3));
     let operation = if n.is_multiple_of(2) { "completion" } else { "messages" };
-    Entry { session, operation: operation.to_owned(), ..entry(n) }
+    Entry { session, operation: operation.to_owned().into(), ..entry(n) }
 }
 
 #[tokio::test]
@@ -345,7 +348,7 @@ async fn failures_are_found_by_code_and_name_page_by_page() {
         let store = place.open().await;
         let code = |n: u64| ["ok", "upstream_error", "ok", "upstream_timeout"][n as usize % 4];
         let all: Vec<Entry> =
-            (0..200).map(|n| Entry { status: code(n).to_owned(), ..in_session(n) }).collect();
+            (0..200).map(|n| Entry { status: code(n).to_owned().into(), ..in_session(n) }).collect();
         store.record(&all).await.unwrap();
         let name = |name: &str| Some(name.to_owned());
         let names = [
@@ -354,10 +357,10 @@ async fn failures_are_found_by_code_and_name_page_by_page() {
             Filter { key_id: name("key-0"), surface: name("messages"), ..Filter::default() },
             Filter { session: name("run-1"), ..Filter::default() },
             Filter { model: name("acme/none"), ..Filter::default() },
-            Filter { model: Some(all[1].model.clone()), ..Filter::default() },
+            Filter { model: Some(all[1].model.to_string()), ..Filter::default() },
             Filter { surface: name("messages"), ..Filter::default() },
-            Filter { model: Some(all[3].model.clone()), since: Some(all[20].at), ..Filter::default() },
-            Filter { model: Some(all[3].model.clone()), until: Some(all[151].at), ..Filter::default() },
+            Filter { model: Some(all[3].model.to_string()), since: Some(all[20].at), ..Filter::default() },
+            Filter { model: Some(all[3].model.to_string()), until: Some(all[151].at), ..Filter::default() },
         ];
         for status in ["ok", "failed", "upstream_error", "rate_limit_exceeded"] {
             for filter in &names {

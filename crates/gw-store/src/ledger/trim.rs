@@ -1,6 +1,6 @@
 //! The size of the request log: its bytes by hour, and the end of its oldest rows when it is too large.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use super::{Entry, HOUR_MS, sqlite};
 use crate::db::{Result, Store, WriteTransaction};
@@ -169,8 +169,8 @@ impl Store {
             " WHERE request_id IN (SELECT json_array_elements_text(CAST($1 AS json)))",
         ]));
         let read = |row: &Row| row.get::<String>("request_id");
-        let trimmed = self.list(sql.text(&*list), read).await?;
-        Ok(entries.iter().filter(|entry| !trimmed.contains(&entry.request_id)).cloned().collect())
+        let trimmed: HashSet<String> = self.list(sql.text(&*list), read).await?.into_iter().collect();
+        Ok(entries.iter().filter(|entry| !trimmed.contains(&*entry.request_id)).cloned().collect())
     }
 }
 
@@ -184,11 +184,11 @@ mod tests {
 
     fn entry(n: i64) -> Entry {
         Entry {
-            request_id: format!("req_{n:05}"),
+            request_id: format!("req_{n:05}").into(),
             at: 1_000 * HOUR + n * HOUR / 10,
-            key_id: "k".to_owned(),
-            model: "m".to_owned(),
-            status: "ok".to_owned(),
+            key_id: "k".into(),
+            model: "m".into(),
+            status: "ok".into(),
             cost: 7,
             ..Entry::default()
         }
@@ -197,7 +197,7 @@ mod tests {
     fn payload(n: i64) -> Payload {
         let body = PayloadBody { text: "x".repeat(1_000), is_cut: false };
         let Entry { request_id, at, .. } = entry(n);
-        Payload { request_id, at: at + HOUR, request: body.clone(), response: body }
+        Payload { request_id: request_id.to_string(), at: at + HOUR, request: body.clone(), response: body }
     }
 
     #[tokio::test]

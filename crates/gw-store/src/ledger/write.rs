@@ -184,7 +184,7 @@ async fn into_postgres(
         };
         let query = sqlx::query(INSERT)
             .persistent(false)
-            .bind(texts(|line| &line.request_id))
+            .bind(texts(|line| &*line.request_id))
             .bind(chunk.iter().map(|(line, _)| line.at).collect::<Vec<_>>())
             .bind(names(|names| Some(&names.key_id)))
             .bind(names(|names| names.team.as_deref()))
@@ -198,7 +198,7 @@ async fn into_postgres(
         let (rows, _) = held.query(query).await?;
         let mut new = rows.iter().map(|row| row.try_get(0)).collect::<sqlx::Result<HashSet<String>>>()?;
         // An id that occurs twice in one batch is one row.
-        is_new.extend(chunk.iter().map(|(line, _)| new.remove(&line.request_id)));
+        is_new.extend(chunk.iter().map(|(line, _)| new.remove(&*line.request_id)));
     }
     Ok(is_new)
 }

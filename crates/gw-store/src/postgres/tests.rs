@@ -22,7 +22,13 @@ use crate::testing::TestDatabase;
 const BOUND: Duration = Duration::from_secs(15);
 
 fn entry(n: u64) -> Entry {
-    Entry { request_id: format!("req_{n:06}"), at: 1, cost: 3, status: "ok".to_owned(), ..Entry::default() }
+    Entry {
+        request_id: format!("req_{n:06}").into(),
+        at: 1,
+        cost: 3,
+        status: "ok".into(),
+        ..Entry::default()
+    }
 }
 
 /// Asserts that opening fails in time, with one line without the password.

@@ -256,15 +256,15 @@ async fn s04_a_long_reader_blocks_no_writer_and_the_wal_shrinks_afterwards() {
     let store = store(&directory).await;
     let log = || fs::metadata(directory.path().join("gateway.db-wal")).unwrap().len();
     let entry = |n: i64| crate::ledger::Entry {
-        request_id: format!("req_{n:026}"),
+        request_id: format!("req_{n:026}").into(),
         at: n,
-        key_id: "sk-gw-aaaaaa".to_owned(),
-        key_name: "a key".to_owned(),
+        key_id: "sk-gw-aaaaaa".into(),
+        key_name: "a key".into(),
         // The longest texts that clients can store here.
         requested_model: "m".repeat(256),
         user: Some("u".repeat(256)),
-        model: "acme/fast".to_owned(),
-        provider: "acme".to_owned(),
+        model: "acme/fast".into(),
+        provider: "acme".into(),
         ..crate::ledger::Entry::default()
     };
     let write = async |batch: i64| {
@@ -345,10 +345,7 @@ async fn rows_of_the_older_schema_survive_the_migration() {
     let found = store.requests(&all, None, 1_000).await.unwrap();
     assert!(found.iter().rev().map(|row| row.at).eq((0..100).map(|n| day + n + 3)), "{found:?}");
     let row = store.request(&id(30)).await.unwrap().unwrap();
-    assert_eq!(
-        (row.status.as_str(), row.team.as_deref(), row.key_id.as_str()),
-        ("timeout", Some("blue"), "key-0")
-    );
+    assert_eq!((&*row.status, row.team.as_deref(), &*row.key_id), ("timeout", Some("blue"), "key-0"));
     assert_eq!((row.tokens.cached, row.stream, row.cost, row.attempts.len()), (1, true, 5, 1));
     let filter = |key: Option<&str>, team: Option<&str>, status: Option<&str>| crate::ledger::Filter {
         key_id: key.map(str::to_owned),

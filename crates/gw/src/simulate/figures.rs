@@ -179,9 +179,9 @@ mod tests {
 
     fn row(attempts: &str, ttft_ms: Option<u64>) -> Entry {
         Entry {
-            operation: "chat".to_owned(),
-            model: "b/m".to_owned(),
-            status: "ok".to_owned(),
+            operation: "chat".to_owned().into(),
+            model: "b/m".to_owned().into(),
+            status: "ok".to_owned().into(),
             stream: ttft_ms.is_some(),
             ttft_ms,
             latency_ms: 1000,
@@ -197,7 +197,7 @@ mod tests {
         let with_strategy: Vec<&str> = operations
             .into_iter()
             .filter(|operation| {
-                has_strategy(&Entry { operation: (*operation).to_owned(), ..row("[]", None) })
+                has_strategy(&Entry { operation: (*operation).to_owned().into(), ..row("[]", None) })
             })
             .collect();
         assert_eq!(with_strategy, ["chat", "completion", "messages", "responses"]);

@@ -185,11 +185,11 @@ async fn what_cannot_be_done_has_exit_code_2_and_what_fails_1() {
 #[tokio::test]
 async fn usage_is_printed_as_a_table_json_or_csv_from_the_store_and_over_the_network() {
     let entry = |n: u32, key: &str, cost: i128| Entry {
-        request_id: format!("req_{n}"),
+        request_id: format!("req_{n}").into(),
         at: 1_795_251_600_000,
-        key_id: key.to_owned(),
-        model: "acme/fast".to_owned(),
-        status: "ok".to_owned(),
+        key_id: key.to_owned().into(),
+        model: "acme/fast".to_owned().into(),
+        status: "ok".to_owned().into(),
         cost,
         ..Entry::default()
     };

@@ -40,14 +40,14 @@ fn row(place: usize, provider: &str, model: &str, hour: i64) -> Entry {
     let at = MIDNIGHT + hour * HOUR;
     let bits = (u128::from(at.unsigned_abs()) << 80) | place as u128;
     Entry {
-        request_id: String::from_utf8_lossy(&gw_wire::request_id::format(bits)).into_owned(),
+        request_id: String::from_utf8_lossy(&gw_wire::request_id::format(bits)).into_owned().into(),
         at,
-        operation: "chat".to_owned(),
+        operation: "chat".to_owned().into(),
         requested_model: model.to_owned(),
-        model: format!("{provider}/{model}"),
-        provider: provider.to_owned(),
-        status: "ok".to_owned(),
-        strategy: "default".to_owned(),
+        model: format!("{provider}/{model}").into(),
+        provider: provider.to_owned().into(),
+        status: "ok".to_owned().into(),
+        strategy: "default".to_owned().into(),
         tokens: Tokens { prompt: 1_000_000, completion: 500_000, ..Tokens::default() },
         cost: 2_000_000_000_000_000,
         ..Entry::default()

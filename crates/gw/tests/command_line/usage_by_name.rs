@@ -21,12 +21,12 @@ fn row(number: u32, (end_user, tags, branch): (&str, &[&str], &str), cost: i128)
         pull_request: name(if branch == "fix/1" { "12" } else { "" }),
     };
     Entry {
-        request_id: format!("req_{number}"),
+        request_id: format!("req_{number}").into(),
         at: 1_795_251_600_000 + i64::from(number),
-        model: "acme/fast".to_owned(),
-        provider: "acme".to_owned(),
-        status: "ok".to_owned(),
-        operation: "chat".to_owned(),
+        model: "acme/fast".to_owned().into(),
+        provider: "acme".to_owned().into(),
+        status: "ok".to_owned().into(),
+        operation: "chat".to_owned().into(),
         cost,
         attribution: Some(Arc::new(attribution)),
         ..Entry::default()

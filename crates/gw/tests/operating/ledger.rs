@@ -54,10 +54,10 @@ async fn a_row_says_what_the_answer_said() {
     let answer = world.chat(&chat_with("acme/fast", json!({ "user": "u-1" }))).await.ok();
     let body = answer.json();
     let row = one_row(&world).await;
-    assert_eq!(Some(row.request_id.as_str()), answer.header("x-request-id"));
-    assert_eq!((row.status.as_str(), row.operation.as_str(), row.stream), ("ok", "chat", false));
-    assert_eq!((row.requested_model.as_str(), row.model.as_str()), ("acme/fast", "acme/fast"));
-    assert_eq!((row.provider.as_str(), row.strategy.as_str()), ("acme", "default"));
+    assert_eq!(Some(&*row.request_id), answer.header("x-request-id"));
+    assert_eq!((&*row.status, &*row.operation, row.stream), ("ok", "chat", false));
+    assert_eq!((row.requested_model.as_str(), &*row.model), ("acme/fast", "acme/fast"));
+    assert_eq!((&*row.provider, &*row.strategy), ("acme", "default"));
     assert_eq!(Value::from(row.tokens.prompt), body["usage"]["prompt_tokens"]);
     assert_eq!(Value::from(row.tokens.completion), body["usage"]["completion_tokens"]);
     let cost = body["usage"]["cost_usd"].as_f64().expect("a cost");
@@ -85,7 +85,7 @@ async fn a_stream_a_fallback_and_a_failure_have_their_rows() {
     // Several requests may share a millisecond, so the test does not rely on their order.
     let with = |status: &str| found.iter().find(|row| row.status == status && !row.fallback);
     let fallback = found.iter().find(|row| row.fallback).expect("a fallback served");
-    assert_eq!((fallback.status.as_str(), fallback.model.as_str()), ("ok", "beta/spare"));
+    assert_eq!((&*fallback.status, &*fallback.model), ("ok", "beta/spare"));
     let attempts: Vec<&str> = fallback.attempts.iter().map(|attempt| &*attempt.status).collect();
     assert_eq!(attempts, ["upstream_error", "ok"]);
     let streamed = with("ok").expect("a stream served");
@@ -204,6 +204,6 @@ async fn the_call_that_was_cut_left_or_refused_is_named() {
         assert_eq!((&*attempt.model, &*attempt.status), (model, status));
     }
     let refused = row("insufficient_quota");
-    assert_eq!((refused.model.as_str(), refused.provider.as_str(), refused.cost), ("acme/fast", "acme", 0));
+    assert_eq!((&*refused.model, &*refused.provider, refused.cost), ("acme/fast", "acme", 0));
     assert_eq!(refused.attempts, []);
 }

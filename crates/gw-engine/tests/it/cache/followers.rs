@@ -45,7 +45,7 @@ async fn two(world: &World, body: &Value, leader: &Client, follower: &Client) ->
 }
 
 fn statuses(world: &World) -> Vec<String> {
-    let mut statuses: Vec<_> = world.rows().into_iter().map(|row| row.status).collect();
+    let mut statuses: Vec<_> = world.rows().into_iter().map(|row| row.status.into_owned()).collect();
     statuses.sort();
     statuses
 }

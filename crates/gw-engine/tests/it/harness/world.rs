@@ -376,7 +376,7 @@ impl World {
         };
         assert_eq!(
             statuses(logs.iter().map(|log| log.status.unwrap().to_owned()).collect()),
-            statuses(rows.iter().map(|row| row.status.clone()).collect()),
+            statuses(rows.iter().map(|row| row.status.clone().into_owned()).collect()),
             "the access log, against the rows"
         );
         assert!(seen.iter().all(|call| call.is_dropped), "a call is still held: {seen:#?}");

@@ -79,17 +79,17 @@ async fn i01_two_hundred_injections_are_stored_and_compared_as_they_are_in_the_l
             .map(|(n, payload)| {
                 let text = || payload.clone();
                 Entry {
-                    request_id: format!("{n}{payload}"),
+                    request_id: format!("{n}{payload}").into(),
                     at: n,
-                    key_id: text(),
-                    key_name: text(),
-                    team: Some(text()),
-                    operation: text(),
+                    key_id: text().into(),
+                    key_name: text().into(),
+                    team: Some(text().into()),
+                    operation: text().into(),
                     requested_model: text(),
-                    model: text(),
-                    provider: text(),
-                    status: text(),
-                    strategy: text(),
+                    model: text().into(),
+                    provider: text().into(),
+                    status: text().into(),
+                    strategy: text().into(),
                     attempts: vec![Attempt {
                         provider: text().into(),
                         model: text().into(),
@@ -112,7 +112,7 @@ async fn i01_two_hundred_injections_are_stored_and_compared_as_they_are_in_the_l
         for row in &rows {
             let payload = &row.status;
             assert_eq!(store.request(&row.request_id).await.unwrap().as_ref(), Some(row), "{payload:?}");
-            let one = || Some(payload.clone());
+            let one = || Some(payload.to_string());
             let filter = Filter {
                 key_id: one(),
                 team: one(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::sync::Arc;
 
 use super::super::INTERRUPTED;
 use super::{BAD_BLOCK, Damage, Requests, read};
@@ -9,9 +10,9 @@ use crate::ledger::{Attempt, Entry, Line};
 
 fn entry(n: u64) -> Entry {
     Entry {
-        request_id: format!("req_{n:05}"),
-        key_name: "a key".to_owned(),
-        status: "ok".to_owned(),
+        request_id: format!("req_{n:05}").into(),
+        key_name: "a key".into(),
+        status: "ok".into(),
         cost: 77,
         attempts: vec![Attempt {
             provider: "acme".into(),
@@ -38,7 +39,7 @@ fn lines(numbers: impl IntoIterator<Item = u64>) -> String {
 }
 
 /// The ids of the found records, and the damage.
-fn found(bytes: &[u8]) -> (BTreeMap<String, Entry>, (u64, u64)) {
+fn found(bytes: &[u8]) -> (BTreeMap<Arc<str>, Entry>, (u64, u64)) {
     let mut requests = Requests::default();
     let Damage { regions, bytes, .. } = read(Cursor::new(bytes), bytes.len() as u64, &mut requests);
     let entries = requests.into_entries().map(|entry| (entry.request_id.clone(), entry)).collect();
@@ -112,7 +113,7 @@ fn records_of_the_older_format_are_salvaged() {
     let old = "B{\"request_id\":\"req_00009\",\"at\":5,\"key_id\":\"k\",\"cost\":3}";
     let (entries, damage) = found(format!("\n{old}\nxx{old}xx").as_bytes());
     let entry = &entries["req_00009"];
-    assert_eq!((entry.at, entry.cost, entry.status.as_str()), (5, 3, INTERRUPTED));
+    assert_eq!((entry.at, entry.cost, &*entry.status), (5, 3, INTERRUPTED));
     assert_eq!((entries.len(), damage), (1, (2, 4)));
 }
 
@@ -176,7 +177,7 @@ fn unreadable_blocks_cost_only_their_own_lines() {
     let mut requests = Requests::default();
     let disk = BadDisk { at: 0, bytes: bytes.clone(), bad: bad.clone() };
     let damage = read(disk, bytes.len() as u64, &mut requests);
-    let mut ids: Vec<String> = requests.into_entries().map(|entry| entry.request_id).collect();
+    let mut ids: Vec<Arc<str>> = requests.into_entries().map(|entry| entry.request_id).collect();
     ids.sort();
     assert!(ids.into_iter().eq(whole.iter().map(|n| entry(*n).request_id)), "{damage:?}");
     assert_eq!(damage.regions, 4);

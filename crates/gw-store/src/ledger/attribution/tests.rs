@@ -45,14 +45,14 @@ fn entry(n: u64) -> Entry {
     };
     let cost = i128::from(n + 1) * 1_234_567;
     Entry {
-        request_id: format!("req_{n:05}"),
+        request_id: format!("req_{n:05}").into(),
         at: 20_000 * DAY + i64::try_from(n).unwrap() * 17 * 60_000,
-        key_id: format!("key-{}", n % 3),
-        team: n.is_multiple_of(2).then(|| "search".to_owned()),
-        operation: if n.is_multiple_of(2) { "chat" } else { "messages" }.to_owned(),
-        model: "acme/fast".to_owned(),
-        provider: "acme".to_owned(),
-        status: if n.is_multiple_of(6) { "timeout" } else { "ok" }.to_owned(),
+        key_id: format!("key-{}", n % 3).into(),
+        team: n.is_multiple_of(2).then(|| "search".into()),
+        operation: if n.is_multiple_of(2) { "chat" } else { "messages" }.to_owned().into(),
+        model: "acme/fast".into(),
+        provider: "acme".into(),
+        status: if n.is_multiple_of(6) { "timeout" } else { "ok" }.to_owned().into(),
         session: n.is_multiple_of(4).then(|| "s".to_owned()),
         attempts: vec![attempt("acme/slow", 7), attempt("acme/fast", cost - 7)],
         cost,
@@ -69,7 +69,7 @@ fn matches(filter: &Filter, entry: &Entry) -> bool {
     let floor = |at: i64| at.div_euclid(HOUR) * HOUR;
     filter.since.is_none_or(|since| entry.at >= floor(since))
         && filter.until.is_none_or(|until| entry.at < floor(until - 1) + HOUR)
-        && filter.key_id.as_ref().is_none_or(|id| *id == entry.key_id)
+        && filter.key_id.as_ref().is_none_or(|id| **id == *entry.key_id)
         && filter.session.as_ref().is_none_or(|session| Some(session) == entry.session.as_ref())
         && filter.surface.as_ref().is_none_or(|surface| surface == entry.surface())
         && filter.names.iter().all(|(dimension, name)| {
@@ -165,7 +165,7 @@ async fn costs_by_tags_are_those_of_the_rows() {
             let mut expected = Sums::new();
             for entry in entries().iter().filter(|entry| matches(&filter, entry)) {
                 let Some(names) = entry.attribution.as_deref() else { continue };
-                let (key, team) = (entry.key_id.clone(), entry.team.clone());
+                let (key, team) = (entry.key_id.to_string(), entry.team.as_deref().map(str::to_owned));
                 let place = (names.tags.clone(), names.end_user.is_some(), key, team);
                 *expected.entry(place).or_default() += entry.cost;
             }
@@ -223,10 +223,7 @@ async fn sums_of_all_time_stay_those_of_the_rows_over_late_rows_a_restart_and_a_
             }
         }
         store.purge(i64::MAX, 1_000).await.unwrap();
-        store
-            .record(&[Entry { at: 20_100 * DAY, request_id: "req_last".to_owned(), ..entry(1) }])
-            .await
-            .unwrap();
+        store.record(&[Entry { at: 20_100 * DAY, request_id: "req_last".into(), ..entry(1) }]).await.unwrap();
         store.purge_detailed_sums(i64::MAX).await.unwrap();
         let found = store.usage_by_name(Dimension::EndUser, &Filter::default(), 9).await.unwrap();
         assert_eq!((found.listed.len(), found.others.requests), (1, 0), "names without rows are gone");

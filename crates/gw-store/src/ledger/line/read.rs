@@ -1,5 +1,6 @@
 //! Reads entries that [`super`] has written, also those of later versions with more values at the end of an array.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -46,16 +47,16 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for LeadingVisitor<T> {
 /// An entry in the order in which [`super::encode`] writes it. Fields without a default are always written.
 #[derive(Deserialize)]
 struct EncodedFields {
-    request_id: String,
+    request_id: Arc<str>,
     at: i64,
-    key_id: String,
-    key_name: String,
-    team: Option<String>,
-    operation: String,
-    model: String,
-    provider: String,
-    strategy: String,
-    status: String,
+    key_id: Arc<str>,
+    key_name: Arc<str>,
+    team: Option<Arc<str>>,
+    operation: Cow<'static, str>,
+    model: Arc<str>,
+    provider: Arc<str>,
+    strategy: Cow<'static, str>,
+    status: Cow<'static, str>,
     requested_model: String,
     latency_ms: u64,
     prompt: u64,
@@ -177,7 +178,7 @@ fn first<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<(T, usize), usize> {
 }
 
 fn entry(said: EncodedFields) -> Entry {
-    let (provider, model): (Arc<str>, Arc<str>) = (said.provider.as_str().into(), said.model.as_str().into());
+    let (provider, model) = (Arc::clone(&said.provider), Arc::clone(&said.model));
     let usual_cost = if said.calls.len() == 1 { said.cost } else { 0 };
     let call = |Leading(call): Leading<Call>| Attempt {
         provider: call.provider.unwrap_or_else(|| Arc::clone(&provider)),

@@ -90,7 +90,9 @@ prop_compose! {
         let warnings = vec!["parameter_dropped:\"x\"".to_owned()];
         let decision = (at % 2 == 0).then(|| Box::new(Decision { warnings, left_out: 3, ..Decision::default() }));
         Entry {
-            request_id, at, key_id, key_name, team, operation, requested_model, model, provider, status, strategy,
+            request_id: request_id.into(), at, key_id: key_id.into(), key_name: key_name.into(), team: team.map(Arc::from),
+            operation: operation.into(), requested_model, model: model.into(), provider: provider.into(),
+            status: status.into(), strategy: strategy.into(),
             stream, cache_hit, fallback, tokens, cache_write_1h, estimated, cost, unpriced, saved, unknown_saved: cache_hit && unpriced, ttft_ms, latency_ms, attempts, user, client,
             session, decision, units: Units::new(Unit::Search, search_units), attribution, prompt_cache: None,
             provider_cost: (latency_ms % 3 == 0).then_some(saved), charges: (latency_ms % 5 == 0).then(|| charges(latency_ms, saved)),
@@ -114,7 +116,7 @@ proptest! {
 
     #[test]
     fn values_that_a_later_version_adds_at_the_end_are_skipped(entry in entries()) {
-        let line = Line::new(Entry { session: Some("s".to_owned()), cache_write_1h: 1, decision: Some(Box::default()), units: Units::new(Unit::Search, 1), attribution: Some(Arc::default()), prompt_cache: Some(Arc::default()), provider_cost: Some(7), charges: Some(Box::default()), request_id: "req_1".to_owned(), ..entry });
+        let line = Line::new(Entry { session: Some("s".to_owned()), cache_write_1h: 1, decision: Some(Box::default()), units: Units::new(Unit::Search, 1), attribution: Some(Arc::default()), prompt_cache: Some(Arc::default()), provider_cost: Some(7), charges: Some(Box::default()), request_id: "req_1".into(), ..entry });
         let later = format!("{},\"later\",[7],null]", line.json().strip_suffix(']').expect("an array"));
         prop_assert_eq!(read(&later).unwrap(), read(line.json()).unwrap());
         prop_assert_eq!(super::read_prefix(later.as_bytes()).map(|(_, length)| length), Ok(later.len()));
@@ -124,8 +126,8 @@ proptest! {
     fn joined_parts_of_a_line_equal_the_line(entry in entries()) {
         let line = Line::new(entry.clone());
         let names = Names::read(line.shared_part()).unwrap();
-        prop_assert_eq!((&names.key_id, &names.team), (&entry.key_id, &entry.team));
-        prop_assert_eq!((&names.model, &names.provider), (&entry.model, &entry.provider));
+        prop_assert_eq!((&*names.key_id, names.team.as_deref()), (&*entry.key_id, entry.team.as_deref()));
+        prop_assert_eq!((&*names.model, &*names.provider), (&*entry.model, &*entry.provider));
         let quoted = |text: &str| serde_json::to_string(text).unwrap();
         let status = line.failure.as_deref().unwrap_or("ok");
         let (id, status) = (quoted(&line.request_id), quoted(status));
@@ -143,16 +145,16 @@ proptest! {
 #[test]
 fn a_typical_line_is_short() {
     let entry = Entry {
-        request_id: "req_01kaktb2mhf0t8w1qv9n2x4c7d".to_owned(),
+        request_id: "req_01kaktb2mhf0t8w1qv9n2x4c7d".into(),
         at: 1_795_000_000_000,
-        key_id: "sk-gw-aaaaaa".to_owned(),
-        key_name: "ci".to_owned(),
-        operation: "chat".to_owned(),
+        key_id: "sk-gw-aaaaaa".into(),
+        key_name: "ci".into(),
+        operation: "chat".into(),
         requested_model: "acme/fast".to_owned(),
-        model: "acme/fast".to_owned(),
-        provider: "acme".to_owned(),
-        status: "ok".to_owned(),
-        strategy: "default".to_owned(),
+        model: "acme/fast".into(),
+        provider: "acme".into(),
+        status: "ok".into(),
+        strategy: "default".into(),
         tokens: Tokens { prompt: 900, completion: 120, ..Tokens::default() },
         cost: 1_234_567_000,
         latency_ms: 1_432,
@@ -205,7 +207,7 @@ fn a_line_of_the_older_format_is_read() {
 
 #[test]
 fn a_line_of_an_older_version_has_no_session() {
-    let entry = Entry { request_id: "req_1".to_owned(), operation: "chat".to_owned(), ..Entry::default() };
+    let entry = Entry { request_id: "req_1".into(), operation: "chat".into(), ..Entry::default() };
     let line = Line::new(entry.clone());
     let with = Line::new(Entry { session: Some("run 7".to_owned()), ..entry.clone() });
     assert!(with.json().ends_with(",0,0,0,0,0,\"run 7\"]"), "{}", with.json());
@@ -238,9 +240,9 @@ fn a_request_with_an_unknown_price_counts_where_the_price_is_missing() {
         reason: None,
     };
     let entry = Entry {
-        model: "b/m".to_owned(),
-        provider: "b".to_owned(),
-        status: "ok".to_owned(),
+        model: "b/m".into(),
+        provider: "b".into(),
+        status: "ok".into(),
         cost: 75,
         unpriced: true,
         attempts: vec![attempt("a", Some(30), 0), attempt("c", None, 5), attempt("b", Some(40), 0)],
@@ -257,8 +259,15 @@ fn a_request_with_an_unknown_price_counts_where_the_price_is_missing() {
 #[test]
 fn a_line_after_another_target_has_its_own_head() {
     let entry = |names: [&str; 4]| {
-        let [request_id, model, provider, strategy] = names.map(str::to_owned);
-        Entry { request_id, model, provider, strategy, operation: "chat".to_owned(), ..Entry::default() }
+        let [request_id, model, provider] = [names[0], names[1], names[2]].map(Arc::from);
+        Entry {
+            request_id,
+            model,
+            provider,
+            strategy: names[3].to_owned().into(),
+            operation: "chat".into(),
+            ..Entry::default()
+        }
     };
     let texts = ["m", "p", "s", "", "\"", "m\",\"p", "p\",\"s", "chat", "\\", "\0"];
     for (first, second, third) in

@@ -32,13 +32,13 @@ fn entry(random: &mut TestRng, number: usize) -> Entry {
     };
     let cost = [0, 1, 999_999, 1_000_000, 1_234_567_890_123][pick(5) as usize];
     Entry {
-        request_id: format!("req_{number:06}"),
+        request_id: format!("req_{number:06}").into(),
         at: BEGIN + i64::try_from(pick((DAYS * DAY) as u64)).unwrap(),
-        key_id: format!("key-{}", pick(2)),
-        operation: "chat".to_owned(),
-        model: format!("acme/m{}", pick(3)),
-        provider: "acme".to_owned(),
-        status: if pick(9) == 0 { "timeout" } else { "ok" }.to_owned(),
+        key_id: format!("key-{}", pick(2)).into(),
+        operation: "chat".into(),
+        model: format!("acme/m{}", pick(3)).into(),
+        provider: "acme".into(),
+        status: if pick(9) == 0 { "timeout" } else { "ok" }.to_owned().into(),
         tokens: Tokens { prompt: pick(1_000), completion: pick(300), ..Tokens::default() },
         cost,
         saved: i128::from(pick(3)) * 77,
@@ -171,8 +171,8 @@ async fn compare_pages(store: &Store, rows: &[Entry], random: &mut TestRng, filt
             .iter()
             .filter(|entry| filter.since.is_none_or(|since| entry.at >= since))
             .filter(|entry| filter.until.is_none_or(|until| entry.at < until))
-            .filter(|entry| filter.key_id.as_ref().is_none_or(|id| *id == entry.key_id))
-            .filter(|entry| filter.model.as_ref().is_none_or(|model| *model == entry.model))
+            .filter(|entry| filter.key_id.as_ref().is_none_or(|id| **id == *entry.key_id))
+            .filter(|entry| filter.model.as_ref().is_none_or(|model| **model == *entry.model))
             .filter(|entry| has_status(entry))
             .filter(|entry| {
                 filter.names.iter().all(|(dimension, name)| {
@@ -197,7 +197,7 @@ async fn compare_pages(store: &Store, rows: &[Entry], random: &mut TestRng, filt
             }
         }
         let ids = |entries: &mut dyn Iterator<Item = &Entry>| -> Vec<String> {
-            entries.map(|entry| entry.request_id.clone()).collect()
+            entries.map(|entry| entry.request_id.to_string()).collect()
         };
         assert_eq!(ids(&mut found.iter()), ids(&mut wanted.into_iter()), "{limit} {filter:?}");
     }

@@ -24,13 +24,13 @@ fn entry(n: u64) -> Entry {
         ..PromptCacheUse::default()
     };
     Entry {
-        request_id: format!("req_{n:05}"),
+        request_id: format!("req_{n:05}").into(),
         at: 20_000 * DAY + i64::try_from(n).unwrap() * 47 * 60_000,
-        key_id: format!("key-{}", n % 2),
-        operation: "chat".to_owned(),
-        model: "acme/fast".to_owned(),
-        provider: if n.is_multiple_of(7) { "free" } else { "acme" }.to_owned(),
-        status: "ok".to_owned(),
+        key_id: format!("key-{}", n % 2).into(),
+        operation: "chat".into(),
+        model: "acme/fast".into(),
+        provider: if n.is_multiple_of(7) { "free" } else { "acme" }.to_owned().into(),
+        status: "ok".into(),
         session: n.is_multiple_of(4).then(|| "s".to_owned()),
         prompt_cache: n.is_multiple_of(2).then(|| Arc::new(used)),
         provider_cost: (!n.is_multiple_of(3) && !n.is_multiple_of(7)).then(|| i128::from(n) * 1_234_567),
@@ -67,7 +67,7 @@ async fn amounts_by_every_group_are_those_of_the_rows() {
         let user = Filter { names: user, since: Some(20_001 * DAY), ..Filter::default() };
         for filter in [&whole, &key, &user] {
             let fits = |entry: &&Entry| {
-                filter.key_id.as_ref().is_none_or(|id| *id == entry.key_id)
+                filter.key_id.as_ref().is_none_or(|id| **id == *entry.key_id)
                     && filter.since.is_none_or(|since| entry.at >= since)
                     && filter.names.iter().all(|(kind, name)| names(*kind, entry).contains(name))
             };

@@ -140,7 +140,7 @@ async fn each_planted_difference_from_openais_reports_has_its_cause_and_nothing_
     let mut rows: Vec<Entry> =
         names.iter().enumerate().map(|(place, name)| row(place, "openai", name, 3)).collect();
     rows.push(row(20, "openai", "gpt-less", 4));
-    for cached in rows.iter_mut().filter(|row| row.model == "openai/gpt-cached") {
+    for cached in rows.iter_mut().filter(|row| *row.model == *"openai/gpt-cached") {
         cached.tokens.cached = 500_000;
         cached.cost = 1_550_000 * MICRO;
     }

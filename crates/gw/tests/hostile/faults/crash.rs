@@ -130,7 +130,7 @@ async fn compare(store: &Store, upstream: &FakeUpstream, told: &HashMap<String, 
     for (user, id) in told {
         let row = by_user.get(user.as_str()).and_then(|rows| rows.first());
         let row = row.unwrap_or_else(|| panic!("{user} was answered and has no row"));
-        assert_eq!((&row.request_id, row.status.as_str()), (id, "ok"), "{user}");
+        assert_eq!((&*row.request_id, &*row.status), (&**id, "ok"), "{user}");
         assert_eq!((row.tokens.prompt, row.tokens.completion, row.cost), (10, 5, 4_500_000_000), "{user}");
     }
     let sums = store.total(&Filter::default()).await.expect("sums");

@@ -335,6 +335,7 @@ async fn p03_a_second_sigterm_ends_at_once_and_the_ledger_is_whole() {
         start.elapsed(),
         Duration::from_secs(10),
     );
-    let ends: Vec<String> = rows(&world.gateway, 20).await.into_iter().map(|row| row.status).collect();
+    let ends: Vec<String> =
+        rows(&world.gateway, 20).await.into_iter().map(|row| row.status.into_owned()).collect();
     assert_eq!(ends, vec!["gateway_shutdown"; 20]);
 }

@@ -27,17 +27,17 @@ fn id(n: usize, at: i64) -> String {
 fn entry(n: usize, at: i64, key: &str, team: Option<&str>, model: &str, status: &str) -> Entry {
     let failed = status != "ok";
     Entry {
-        request_id: id(n, at),
+        request_id: id(n, at).into(),
         at,
-        key_id: key.to_owned(),
-        key_name: format!("name of {key}"),
-        team: team.map(str::to_owned),
-        operation: "chat".to_owned(),
+        key_id: key.to_owned().into(),
+        key_name: format!("name of {key}").into(),
+        team: team.map(Into::into),
+        operation: "chat".to_owned().into(),
         requested_model: model.to_owned(),
-        model: model.to_owned(),
-        provider: model.split('/').next().unwrap_or_default().to_owned(),
-        status: status.to_owned(),
-        strategy: "default".to_owned(),
+        model: model.to_owned().into(),
+        provider: model.split('/').next().unwrap_or_default().to_owned().into(),
+        status: status.to_owned().into(),
+        strategy: "default".to_owned().into(),
         tokens: if failed {
             Tokens::default()
         } else {
@@ -240,7 +240,7 @@ async fn the_log_is_read_page_by_page_newest_first() {
     for (_gateway, admin) in with_ledgers(&ledger()).await {
         let mut expected = ledger();
         expected.sort_by(|a, b| (b.at, &b.request_id).cmp(&(a.at, &a.request_id)));
-        let expected: Vec<_> = expected.into_iter().map(|entry| entry.request_id).collect();
+        let expected: Vec<_> = expected.into_iter().map(|entry| entry.request_id.to_string()).collect();
         for limit in [1, 3, 10, 1000] {
             let (mut seen, mut after) = (Vec::new(), String::new());
             loop {

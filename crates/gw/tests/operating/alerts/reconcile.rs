@@ -23,14 +23,15 @@ fn row(day: i64) -> Entry {
         request_id: String::from_utf8_lossy(&gw_wire::request_id::format(
             u128::from(at.unsigned_abs()) << 80,
         ))
-        .into_owned(),
+        .into_owned()
+        .into(),
         at,
-        operation: "chat".to_owned(),
+        operation: "chat".to_owned().into(),
         requested_model: "m".to_owned(),
-        model: "openrouter/m".to_owned(),
-        provider: "openrouter".to_owned(),
-        status: "ok".to_owned(),
-        strategy: "default".to_owned(),
+        model: "openrouter/m".to_owned().into(),
+        provider: "openrouter".to_owned().into(),
+        status: "ok".to_owned().into(),
+        strategy: "default".to_owned().into(),
         tokens: Tokens { prompt: 1_000_000, completion: 500_000, ..Tokens::default() },
         cost: 2_000_000_000_000_000,
         ..Entry::default()

@@ -69,9 +69,9 @@ fn requests(day: i64, failed: usize, cost: i128) -> Vec<Entry> {
         let at = day + 3_600_000 + i64::try_from(number).expect("a number");
         let bits = (u128::from(at.unsigned_abs()) << 80) | number as u128;
         Entry {
-            request_id: String::from_utf8_lossy(&gw_wire::request_id::format(bits)).into_owned(),
+            request_id: String::from_utf8_lossy(&gw_wire::request_id::format(bits)).into_owned().into(),
             at,
-            status: if number < failed { "upstream_error" } else { "ok" }.to_owned(),
+            status: if number < failed { "upstream_error" } else { "ok" }.to_owned().into(),
             cost,
             ..Entry::default()
         }

@@ -144,7 +144,7 @@ async fn hanging_up_costs_what_the_upstream_was_sent() {
                 }
             };
             count += 1;
-            assert_eq!((row.status.as_str(), row.estimated), ("client_closed_request", true), "{api} {kind}");
+            assert_eq!((&*row.status, row.estimated), ("client_closed_request", true), "{api} {kind}");
             let expected = prompt_tokens(api, kind, "See");
             assert_eq!((row.tokens.prompt, row.tokens.completion), (expected, 0), "{api} {kind}");
             assert_eq!(row.cost, i128::from(expected) * TOKEN, "{api} {kind}");
@@ -254,7 +254,7 @@ async fn what_failed_and_is_billed_is_in_the_row_and_not_in_the_answer() {
         let mut count = 1;
         let row = loop {
             let found = rows(&gateway, count).await;
-            match found.iter().find(|row| row.request_id == id) {
+            match found.iter().find(|row| *row.request_id == *id) {
                 Some(row) => break row.clone(),
                 None => count = found.len() + 1,
             }

@@ -243,7 +243,7 @@ fn assert_charges(rows: &BTreeMap<String, Entry>) {
             );
             let parts = if SEVERAL.contains(api) { 1 } else { 2 };
             assert_eq!(cost(DIVIDED), parts * prompt, "{api} {kind}");
-            let ends = [LEFT, TORN, KILLED].map(|ending| row(api, ending).status.as_str());
+            let ends = [LEFT, TORN, KILLED].map(|ending| &*row(api, ending).status);
             assert_eq!(
                 ends,
                 ["client_closed_request", "upstream_invalid_response", "interrupted"],

@@ -28,10 +28,10 @@ fn now() -> i64 {
 fn entry(n: i64, at: i64) -> Entry {
     let bits = (u128::from(at.unsigned_abs()) << 80) + u128::from(n.unsigned_abs());
     Entry {
-        request_id: String::from_utf8_lossy(&gw_wire::request_id::format(bits)).into_owned(),
+        request_id: String::from_utf8_lossy(&gw_wire::request_id::format(bits)).into_owned().into(),
         at,
-        key_id: "k".to_owned(),
-        status: "ok".to_owned(),
+        key_id: "k".to_owned().into(),
+        status: "ok".to_owned().into(),
         cost: 7,
         ..Entry::default()
     }
@@ -39,7 +39,7 @@ fn entry(n: i64, at: i64) -> Entry {
 
 fn payload(entry: &Entry) -> Payload {
     let said = || PayloadBody { text: "something".to_owned(), is_cut: false };
-    Payload { request_id: entry.request_id.clone(), at: entry.at, request: said(), response: said() }
+    Payload { request_id: entry.request_id.to_string(), at: entry.at, request: said(), response: said() }
 }
 
 fn launch(data: &Path, url: &str) -> Launch {

@@ -109,7 +109,7 @@ fn owners<'a>(row: &'a Entry, by: &str) -> Vec<(Option<&'a str>, i128)> {
             let mut all: Vec<_> = row.attempts.iter().map(of).collect();
             let own = if by == "model" { &row.model } else { &row.provider };
             let rest = row.cost - all.iter().map(|(_, cost)| cost).sum::<i128>();
-            all.push((Some(own.as_str()), rest));
+            all.push((Some(&**own), rest));
             all
         }
     }

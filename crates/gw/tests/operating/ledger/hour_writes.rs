@@ -169,7 +169,7 @@ async fn a_stream_that_breaks_off_is_charged_for_the_writes_that_its_start_repor
         let row = rows(&gateway, asked).await.into_iter().max_by_key(|row| row.at).expect("a row");
         // 100 tokens at 4, 100,000 at 8, and one token of text at 20 USD per million.
         assert_eq!(
-            (row.status.as_str(), row.cost),
+            (&*row.status, row.cost),
             ("upstream_stream_error", 800_420_000_000_000),
             "{path}: {row:?}"
         );

@@ -16,14 +16,14 @@ fn entry(n: i64) -> Entry {
     let at = 1_795_251_600_000 + n * MINUTE;
     let bits = u128::try_from(at).expect("after 1970") << 80 | u128::try_from(n).expect("a number");
     Entry {
-        request_id: String::from_utf8(gw_wire::request_id::format(bits).to_vec()).expect("text"),
+        request_id: String::from_utf8(gw_wire::request_id::format(bits).to_vec()).expect("text").into(),
         at,
-        key_id: "k".to_owned(),
-        key_name: "k".to_owned(),
-        operation: "chat".to_owned(),
-        model: "acme/fast".to_owned(),
-        provider: "acme".to_owned(),
-        status: "ok".to_owned(),
+        key_id: "k".to_owned().into(),
+        key_name: "k".to_owned().into(),
+        operation: "chat".to_owned().into(),
+        model: "acme/fast".to_owned().into(),
+        provider: "acme".to_owned().into(),
+        status: "ok".to_owned().into(),
         cost: 7_000_000,
         ..Entry::default()
     }
@@ -32,7 +32,7 @@ fn entry(n: i64) -> Entry {
 fn payload(n: i64) -> Payload {
     let body = PayloadBody { text: "x".repeat(20_000), is_cut: false };
     let Entry { request_id, at, .. } = entry(n);
-    Payload { request_id, at, request: body.clone(), response: body }
+    Payload { request_id: request_id.to_string(), at, request: body.clone(), response: body }
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn a_start_deletes_the_oldest_rows_of_a_log_that_is_too_large() {
         let rows = page["data"].as_array().expect("rows");
         let expected = if is_bounded { 20..=30 } else { 60..=60 };
         assert!(expected.contains(&rows.len()), "{setting}: {} rows", rows.len());
-        assert_eq!(rows[0]["request_id"], entry(59).request_id.as_str(), "the newest stays");
+        assert_eq!(rows[0]["request_id"], &*entry(59).request_id, "the newest stays");
         let newest = admin.get(&format!("/admin/v1/requests/{}", entry(59).request_id)).await.ok().json();
         assert_ne!(newest["payload"], Value::Null);
         let total = &admin.get("/admin/v1/usage").await.ok().json()["total"];

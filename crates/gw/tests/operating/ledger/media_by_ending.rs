@@ -445,7 +445,7 @@ fn assert_amounts(rows: &BTreeMap<String, Entry>) {
         for (ending, amount, status) in expected.into_iter().chain(told) {
             let user = case.user(ending);
             let row = &rows[&user];
-            if (row.status.as_str(), row.cost, row.unpriced) != (status, amount * MICRO, false) {
+            if (&*row.status, row.cost, row.unpriced) != (status, amount * MICRO, false) {
                 wrong.push(format!(
                     "{user}: {status} {amount}, not {} {} {}\n",
                     row.status,

@@ -324,10 +324,10 @@ async fn old_payloads_are_forgotten_before_their_rows() {
         String::from_utf8_lossy(&gw_wire::request_id::format(bits)).into_owned()
     };
     let entry = |days: i64| Entry {
-        request_id: id(days),
+        request_id: id(days).into(),
         at: now - days * DAY,
-        key_id: "k".to_owned(),
-        status: "ok".to_owned(),
+        key_id: "k".to_owned().into(),
+        status: "ok".to_owned().into(),
         attempts: Vec::new(),
         ..Entry::default()
     };

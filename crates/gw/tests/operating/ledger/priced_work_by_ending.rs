@@ -332,7 +332,7 @@ fn assert_amounts(rows: &BTreeMap<String, Entry>) {
             for (ending, tokens, status) in expected.into_iter().chain(told) {
                 let user = case.user(ending, streams);
                 let row = &rows[&user];
-                if (row.status.as_str(), row.cost, row.unpriced) != (status, tokens * TOKEN, false) {
+                if (&*row.status, row.cost, row.unpriced) != (status, tokens * TOKEN, false) {
                     wrong.push(format!("{user}: {status} {tokens}, not {row:?}\n"));
                 }
             }

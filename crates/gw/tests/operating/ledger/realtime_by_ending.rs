@@ -122,7 +122,7 @@ async fn every_ending_of_a_response_has_one_amount_and_frees_its_reservation() {
         .iter()
         .map(|row| {
             let user = row.attribution.as_ref().and_then(|names| names.end_user.clone()).expect("a user");
-            (user.into_string(), row.status.clone(), row.cost / NANO)
+            (user.into_string(), row.status.to_string(), row.cost / NANO)
         })
         .collect();
     found.sort();

@@ -76,7 +76,7 @@ async fn the_row_the_reports_and_the_metric_name_unpriced_requests() {
     world.chat(&chat(MODEL)).await.ok();
     world.chat(&chat("acme/fast")).await.ok();
     let found = rows(&world.gateway, 2).await;
-    let row = found.iter().find(|row| row.model == MODEL).expect("the row");
+    let row = found.iter().find(|row| *row.model == *MODEL).expect("the row");
     assert_eq!((row.unpriced, row.cost, row.attempts[0].cost), (true, 0, None));
     let admin = world.gateway.client().with_key(ADMIN);
     let shown = admin.get(&format!("/admin/v1/requests/{}", row.request_id)).await.ok().json();
@@ -232,7 +232,7 @@ async fn s18_every_unit_is_charged_by_its_own_price_or_marked() {
     }
     // The tokens of sound cost at least as much as text: a budget counts so much, and the row is marked.
     let found = rows(&world.gateway, 11).await;
-    let row = found.iter().find(|row| row.model == "acme/sound").expect("the row");
+    let row = found.iter().find(|row| *row.model == *"acme/sound").expect("the row");
     assert_eq!((row.unpriced, row.cost), (true, 2_000_000_000_000), "{row:?}");
 }
 

@@ -190,7 +190,7 @@ fn assert_counts(rows: &BTreeMap<String, Entry>) {
         for (ending, status) in [TORN, SILENT, LEFT, SHUT_DOWN, KILLED] {
             let user = case.user(ending);
             let row = &rows[&user];
-            let found = (row.status.as_str(), row.tokens.prompt, row.tokens.completion, row.estimated);
+            let found = (&*row.status, row.tokens.prompt, row.tokens.completion, row.estimated);
             let expected = (status, prompt, case.work.tokens, true);
             let cost = (i128::from(prompt) + 2 * i128::from(case.work.tokens)) * TOKEN;
             if found != expected || !row.unpriced && row.cost != cost {

@@ -67,7 +67,7 @@ async fn a_stream_that_another_upstream_goes_on_with_is_cut_like_any_other() {
     let frames = client(&world).stream(CHAT, &body).await.rest().await;
     assert!(frames.iter().any(|frame| frame.contains("insufficient_quota")), "{:?}", frames.last());
     let row = rows(&world.gateway, 1).await.remove(0);
-    assert_eq!((row.status.as_str(), row.attempts.len()), ("insufficient_quota", 2), "{row:?}");
+    assert_eq!((&*row.status, row.attempts.len()), ("insufficient_quota", 2), "{row:?}");
     assert!((900 * TOKEN..=(1000 + BEYOND * 2) * TOKEN).contains(&row.cost), "{row:?}");
 }
 
@@ -228,8 +228,8 @@ async fn p11_a_killed_process_charges_what_its_streams_have_delivered() {
         let mut largest = 0;
         for (id, bytes) in delivered.lock().expect("no panic").iter() {
             let row =
-                found.iter().find(|row| row.request_id == *id).unwrap_or_else(|| panic!("no row of {id}"));
-            assert_eq!((row.status.as_str(), row.estimated), ("interrupted", true), "{row:?}");
+                found.iter().find(|row| *row.request_id == **id).unwrap_or_else(|| panic!("no row of {id}"));
+            assert_eq!((&*row.status, row.estimated), ("interrupted", true), "{row:?}");
             let missing = bytes.div_ceil(3).saturating_sub(row.tokens.completion);
             largest = largest.max(missing);
             // A twentieth of the 2,000 reserved tokens.

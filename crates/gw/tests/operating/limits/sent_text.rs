@@ -422,7 +422,7 @@ async fn s17_what_a_model_writes_for_a_hosted_tool_counts_when_its_client_leaves
     while !stream.frame().await.expect("a frame").contains("output_text.delta") {}
     drop(stream);
     let row = rows(&world.gateway, 1).await.remove(0);
-    assert_eq!((row.status.as_str(), row.estimated), ("client_closed_request", true), "{row:?}");
+    assert_eq!((&*row.status, row.estimated), ("client_closed_request", true), "{row:?}");
     // 3,002 bytes.
     assert_eq!(row.tokens.completion, 1_001, "{row:?}");
 }

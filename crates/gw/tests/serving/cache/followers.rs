@@ -267,7 +267,7 @@ async fn a_shutdown_waits_for_no_call_that_goes_on_for_nobody_and_loses_no_row()
     world.gateway.sigterm();
     assert_eq!(within("the end", world.gateway.ended()).await.code(), Some(0));
     let rows = rows(&world.gateway, 1).await;
-    assert_eq!((rows[0].status.as_str(), journals(&world)), ("client_closed_request", 0));
+    assert_eq!((&*rows[0].status, journals(&world)), ("client_closed_request", 0));
     assert!(rows[0].cost > 0 && rows[0].estimated, "{rows:?}");
 }
 

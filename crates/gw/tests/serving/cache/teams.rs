@@ -117,7 +117,8 @@ async fn a_member_whose_budget_ends_does_not_tell_the_others_of_it() {
     assert!(led.iter().any(|frame| frame.contains("insufficient_quota")), "{:?}", led.last());
     assert!(!followed.concat().contains("insufficient_quota"), "{:?}", followed.last());
     assert_broken_off(&followed, "upstream_stream_error");
-    let mut ended: Vec<String> = rows(&world.gateway, 2).await.into_iter().map(|row| row.status).collect();
+    let mut ended: Vec<String> =
+        rows(&world.gateway, 2).await.into_iter().map(|row| row.status.into_owned()).collect();
     ended.sort();
     assert_eq!(ended, ["insufficient_quota", "upstream_stream_error"]);
 }

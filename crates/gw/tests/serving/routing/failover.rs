@@ -55,16 +55,12 @@ async fn assert_stream_moves_on(label: &str, world: &World, code: &str, failed: 
     let mut count = 1;
     let row = loop {
         let found = rows(&world.gateway, count).await;
-        if let Some(row) = found.iter().find(|row| row.request_id == id) {
+        if let Some(row) = found.iter().find(|row| *row.request_id == *id) {
             break row.clone();
         }
         count = found.len() + 1;
     };
-    assert_eq!(
-        (row.status.as_str(), row.model.as_str(), row_attempts(&row)),
-        ("ok", "beta/spare", expected),
-        "{label}"
-    );
+    assert_eq!((&*row.status, &*row.model, row_attempts(&row)), ("ok", "beta/spare", expected), "{label}");
     let served = (10 * 3 + 5 * 15) * 1_000_000_000;
     assert_eq!(row.cost, served + failed, "{label}: the attempt that served, and the one that may be billed");
 }
@@ -313,7 +309,7 @@ async fn u19_when_all_targets_fail_each_was_tried_once_and_one_error_is_told() {
     let found = rows(&world.gateway, 2).await;
     assert_eq!(found.len(), 2);
     for row in found {
-        assert_eq!((row.status.as_str(), row_attempts(&row)), ("upstream_overloaded", pairs(&order)));
+        assert_eq!((&*row.status, row_attempts(&row)), ("upstream_overloaded", pairs(&order)));
         // Targets that may have read the prompt of ten tokens are charged: the silent one and the one with an invalid answer. One has no price.
         let costs: Vec<Option<i128>> = row.attempts.iter().map(|attempt| attempt.cost).collect();
         assert_eq!(costs, [Some(0), Some(10_000_000_000), None, Some(3_000_000_000), Some(0)], "{row:?}");

@@ -86,7 +86,7 @@ async fn a_hedge_takes_the_tail_off_the_first_token_at_a_bounded_cost() {
     let found = rows(&with.gateway, 100).await;
     let (mut served, mut extra, mut hedges) = (0, 0, 0);
     for row in &found {
-        let (input, output) = if row.model == "beta/fast" { BETA } else { ACME };
+        let (input, output) = if *row.model == *"beta/fast" { BETA } else { ACME };
         let cost = 10 * input + 5 * output;
         served += cost;
         if row_attempts(row) == pairs(&[("acme/fast", "ok")]) {
@@ -96,7 +96,7 @@ async fn a_hedge_takes_the_tail_off_the_first_token_at_a_bounded_cost() {
         hedges += 1;
         extra += row.cost - cost;
         // The loser's prompt at the loser's price.
-        let loser = if row.model == "beta/fast" { ACME.0 } else { BETA.0 };
+        let loser = if *row.model == *"beta/fast" { ACME.0 } else { BETA.0 };
         let tokens = (row.cost - cost) / loser;
         assert!((row.cost - cost) % loser == 0 && (1..=40).contains(&tokens), "{row:?}");
     }

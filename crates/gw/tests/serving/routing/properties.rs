@@ -172,7 +172,7 @@ fn check_row(case: &Case, row: &Entry) {
     assert_eq!(served.len(), usize::from(row.status == "ok"), "{told}");
     let Some((model, _)) = served.first() else { return };
     assert_eq!(tried.last().map(|(_, status)| status.as_str()), Some("ok"), "{told}");
-    assert_eq!((model, row.fallback), (&row.model, !case.requested.contains(model.as_str())), "{told}");
+    assert_eq!((&**model, row.fallback), (&*row.model, !case.requested.contains(model.as_str())), "{told}");
     if model.starts_with("demo/") {
         return;
     }
@@ -217,7 +217,7 @@ async fn a_route_asks_only_who_may_serve_each_once_and_never_dearer_unasked() {
     assert_eq!(found.len(), REQUESTS, "one row a request");
     let (mut calls, mut given_up, mut served, mut several) = (0, 0, 0, 0);
     for row in &found {
-        check_row(&cases[&row.request_id], row);
+        check_row(&cases[&*row.request_id], row);
         let tried = row_attempts(row);
         calls += tried.iter().filter(|(model, _)| !model.starts_with("demo/")).count();
         given_up += tried.iter().filter(|(_, status)| status == "cancelled").count();

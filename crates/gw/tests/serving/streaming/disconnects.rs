@@ -74,7 +74,7 @@ async fn nothing_is_set_aside(world: &World, key: &str, made: &serde_json::Value
     let spent: i128 = rows(world)
         .await
         .iter()
-        .filter(|row| Some(row.key_id.as_str()) == made["id"].as_str())
+        .filter(|row| Some(&*row.key_id) == made["id"].as_str())
         .map(|row| row.cost)
         .sum();
     let budget = format!(

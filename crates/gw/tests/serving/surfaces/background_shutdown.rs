@@ -109,7 +109,7 @@ fn counts<const N: usize>(of: [(&str, usize); N]) -> BTreeMap<String, usize> {
 async fn row_statuses(database: PathBuf) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for row in rows_in(&database, RESPONSES).await {
-        *counts.entry(row.status).or_insert(0) += 1;
+        *counts.entry(row.status.into_owned()).or_insert(0) += 1;
     }
     counts
 }

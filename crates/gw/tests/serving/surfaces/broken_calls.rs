@@ -64,11 +64,7 @@ async fn a_stream_with_a_call_that_is_no_json_ends_with_an_error_and_is_charged(
                 asked += 1;
                 let found = rows(&world.gateway, asked).await;
                 for row in found {
-                    assert_eq!(
-                        (row.status.as_str(), row.cost),
-                        ("upstream_stream_error", 4_500_000_000),
-                        "{row:?}"
-                    );
+                    assert_eq!((&*row.status, row.cost), ("upstream_stream_error", 4_500_000_000), "{row:?}");
                 }
             }
         }

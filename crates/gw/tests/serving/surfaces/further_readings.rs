@@ -144,5 +144,5 @@ async fn a_killed_process_is_charged_for_the_readings_that_it_saw() {
     let _ = gateway.stop();
     let _gateway = start().await;
     let row = rows_in(&data.path().join("gateway.db"), 1).await.remove(0);
-    assert_eq!((row.status.as_str(), tokens(&row)), ("interrupted", (3 * 1000 + 16_000, 0, true)), "{row:?}");
+    assert_eq!((&*row.status, tokens(&row)), ("interrupted", (3 * 1000 + 16_000, 0, true)), "{row:?}");
 }

@@ -74,7 +74,7 @@ async fn a_turn_during_a_take_over_is_whole_or_ends_with_an_error_and_is_charged
 
     let found = rows(&world.gateway, 3).await;
     assert_eq!(found.len(), 3, "one row each: {found:?}");
-    let mut statuses: Vec<&str> = found.iter().map(|row| row.status.as_str()).collect();
+    let mut statuses: Vec<&str> = found.iter().map(|row| &*row.status).collect();
     statuses.sort_unstable();
     assert_eq!(statuses, ["gateway_shutdown", "ok", "ok"]);
     for row in &found {
