@@ -47,6 +47,20 @@ def test_the_package_names_what_it_needs_and_keeps_the_configuration(package: Pa
         subprocess.run(["sh", "-n", tmp_path / script], check=True)
 
 
+def test_relocations_as_a_bitmap_need_a_later_glibc(tmp_path: Path) -> None:
+    source = tmp_path / "main.c"
+    source.write_text("int value; int *pointers[] = {&value, &value}; int main(void) { return *pointers[0]; }")
+
+    def needed(*flags: str) -> tuple[int, ...]:
+        subprocess.run(["gcc", "-pie", "-fPIE", *flags, "-o", tmp_path / "program", source], check=True)
+        done = subprocess.run([DEPLOY / "debian" / "needed-glibc", tmp_path / "program"], capture_output=True, text=True, check=True)
+        return tuple(int(part) for part in done.stdout.split(".")) if done.stdout else ()
+
+    assert needed("-static-pie") == ()
+    assert (2, 0) < needed() < (2, 36)
+    assert needed("-Wl,-z,pack-relative-relocs") == (2, 36)
+
+
 def test_a_package_that_is_built_twice_is_the_same(package: Path, program: Path, tmp_path: Path) -> None:
     subprocess.run([DEPLOY / "debian" / "build", program, tmp_path], capture_output=True, check=True)
     (again,) = tmp_path.glob("*.deb")

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use crate::error::Result;
 use crate::open_loop::quantile;
+use crate::process::Process;
 
 /// The key beside a flood.
 pub(crate) const OTHER_KEY: &str = "sk-bench-other";
@@ -49,35 +50,40 @@ fn taken(answers: &Shared) -> Answers {
 }
 
 /// The text of the three tables.
-pub(crate) async fn report(port: u16, key: &str, duration: Duration) -> Result<String> {
-    let mut report = String::new();
-    kept(port, key, duration, &mut report).await?;
+pub(crate) async fn report(gateway: &Process, key: &str, duration: Duration) -> Result<String> {
+    let (port, mut report) = (gateway.port, String::new());
+    kept(gateway, key, duration, &mut report).await?;
     bursts(port, key, &mut report).await?;
     floods(port, key, duration, &mut report).await?;
     Ok(report)
 }
 
-async fn kept(port: u16, key: &str, duration: Duration, report: &mut String) -> Result<()> {
+async fn kept(gateway: &Process, key: &str, duration: Duration, report: &mut String) -> Result<()> {
+    let port = gateway.port;
     let request = request(port, key, &chat("bench/chat", 1));
     let mut measured = Vec::new();
     for connections in KEPT {
         let answers = Shared::default();
         let load = Load::start(port, &request, connections, &answers).await?;
+        // The time to open the connections does not count, except in the times of answers.
+        let good_so_far = || answers.lock().unwrap_or_else(PoisonError::into_inner).in_time;
+        let (good_before, cpu_before) = (good_so_far(), gateway.cpu());
         tokio::time::sleep(duration).await;
+        let (good, cpu) = (good_so_far() - good_before, gateway.cpu().saturating_sub(cpu_before));
         load.end().await;
-        measured.push((connections, taken(&answers)));
+        measured.push((connections, good as f64, cpu, taken(&answers)));
         tokio::time::sleep(REST).await;
     }
-    let peak = measured.iter().map(|(_, answers)| answers.in_time).max().unwrap_or_default().max(1) as f64;
-    report.push_str("\n| kept connections | good/s | % of peak | p50 / p99 ms | 503s | other failures |\n|---|---|---|---|---|---|\n");
-    for (connections, answers) in measured {
-        let good = answers.in_time as f64;
+    let peak = measured.iter().map(|(_, good, ..)| *good).fold(1.0, f64::max);
+    report.push_str("\n| kept connections | good/s | % of peak | gateway: CPU µs an answer | p50 / p99 ms | 503s | other failures |\n|---|---|---|---|---|---|---|\n");
+    for (connections, good, cpu, answers) in measured {
         // Writing to a string cannot fail.
         let _ = writeln!(
             report,
-            "| {connections} | {:.0} | {:.0} | {} | {} | {} |",
+            "| {connections} | {:.0} | {:.0} | {:.1} | {} | {} | {} |",
             good / duration.as_secs_f64(),
             good / peak * 100.0,
+            cpu.as_secs_f64() * 1e6 / good.max(1.0),
             times(&answers.good),
             answers.refused,
             failures(&answers),

@@ -46,7 +46,8 @@ answers per second within the phase and their share of the peak, the cores that 
 good answers per second of CPU, times of good answers, number of 503s with retry-after and their times, other outcomes, p99 of /healthz on \
 new connections, and the time from the end of the load until five requests in a row are answered as fast as at 0.8 times the peak (p99, at \
 least 50 ms).\n\n\
-Three more tables follow. Clients that keep their connections and ask again at once: no answer may be lost, whatever their number. \
+Three more tables follow. Clients that keep their connections and ask again at once: no answer may be lost, whatever their number. The gateway's \
+CPU time of an answer (all its threads) shows whether the gateway or the load slows down. \
 Clients that come together to an idle gateway. A key that floods the gateway over many connections beside another key with five requests a \
 second. To measure one core, pass a script that starts the gateway under `taskset` as the program."
 )]
@@ -85,7 +86,7 @@ pub(crate) async fn run(options: &OverloadOptions, key: &str) -> Result<String> 
     phase(&gateway, &request, FIRST_RATE, Duration::from_secs(1)).await?;
     let contention = match options.only.as_deref() {
         Some("open-loop") => String::new(),
-        _ => contention::report(gateway.port, key, duration).await?,
+        _ => contention::report(&gateway, key, duration).await?,
     };
     if options.only.as_deref() == Some("contention") {
         return Ok(contention);

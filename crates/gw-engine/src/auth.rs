@@ -279,7 +279,7 @@ impl KeyRing {
     }
 
     /// Identifies the caller by the values of the headers `Authorization` and `x-api-key`. One is enough; two different
-    /// keys are refused. `last` is the key of the connection's last request.
+    /// keys are refused. `last` is the last accepted key of the connection.
     pub(crate) fn identify<'h>(
         &self,
         last: Option<&LastKey>,

@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn forms_and_credentials_are_encoded() {
         assert_eq!(form(&[("a", "x y&z"), ("b", "é=")]), "a=x%20y%26z&b=%C3%A9%3D");
-        let header = basic("my client", &"p:w".to_owned().into());
+        let header = basic("my client", &"p:w".into());
         assert_eq!(header.expose_secret(), "Basic bXklMjBjbGllbnQ6cCUzQXc=");
     }
 }

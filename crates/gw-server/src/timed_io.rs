@@ -108,7 +108,7 @@ impl Drop for RequestGuard {
 }
 
 impl RequestGuard {
-    /// The key of the connection's last request.
+    /// The last accepted key of the connection.
     pub(crate) fn last_key(&self) -> &LastKey {
         &self.0.last_key
     }

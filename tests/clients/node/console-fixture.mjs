@@ -76,7 +76,10 @@ async function showFolder(context, root, folder) {
 export async function startFixture() {
   const gateway = await startGateway(CONFIG);
   const root = gateway.baseURL.replace(/\/v1$/, "");
-  const browser = await startBrowser();
+  const browser = await startBrowser().catch(async (error) => {
+    await gateway.stop();
+    throw error;
+  });
 
   /** A page of a fresh browser, signed in with a key. `faults` collects refused policies, errors and foreign addresses. */
   async function open(key, { width = 1440, theme = "light", path = "" } = {}) {
@@ -137,8 +140,11 @@ export async function startFixture() {
   };
 
   const stop = async () => {
-    await browser.close();
-    await gateway.stop();
+    try {
+      await browser.close();
+    } finally {
+      await gateway.stop();
+    }
   };
   return { root, open, call, chat, logged, goTo, seriousViolations, stop };
 }

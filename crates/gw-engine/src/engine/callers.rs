@@ -112,7 +112,7 @@ impl Engine {
         self.keys.identify(None, authorization, api_key)
     }
 
-    /// As [`Engine::identify`], for a request on a connection whose last key was `last`.
+    /// As [`Engine::identify`], for a request on a connection that accepted `last` before.
     ///
     /// # Errors
     /// `invalid_api_key`.

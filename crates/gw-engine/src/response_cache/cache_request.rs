@@ -116,7 +116,7 @@ impl ResponseCache {
             // An alias serves in the place of the requested model, which may still serve after all. No answer of the alias is kept.
             return None;
         }
-        if let Some(key) = known.and_then(|known| known.key(&scope, &named)) {
+        if let Some(key) = known.and_then(|known| known.key(&scope, &named, call)) {
             return Some(key);
         }
         let key = Key::of(&scope, &question(call, &asked))?;

@@ -26,6 +26,8 @@ const MAX_BYTES: u64 = 8 << 20;
 const MAX_BODY_BYTES: usize = 64 << 10;
 /// The most members of a body that is kept.
 const MAX_MEMBERS: usize = 64;
+/// About what a candidate and its identity take.
+const CANDIDATE_BYTES: usize = 256;
 /// About how many questions the table has room for.
 const USUAL_QUESTIONS: usize = 2_048;
 /// Questions that were answered from the cache once. Only a question that is answered so again is kept: its body is copied.
@@ -74,10 +76,13 @@ impl KnownCandidate {
     }
 }
 
+fn known_candidates(call: &Call) -> Vec<KnownCandidate> {
+    call.plan.candidates.iter().map(KnownCandidate::of).collect()
+}
+
 impl KnownAnswer {
     fn new(scope: Scope, identities: CandidateIdentities, call: &Call, key: Key) -> Self {
-        let candidates = call.plan.candidates.iter().map(KnownCandidate::of).collect();
-        Self { scope, identities, candidates, key }
+        Self { scope, identities, candidates: known_candidates(call), key }
     }
 
     /// Whether these are the same candidates in the same order, which nearly all calls have.
@@ -93,17 +98,23 @@ impl KnownQuestion {
         (self.limits == *limits).then(|| ValidatedRequest::Chat(Box::new(self.request.clone())))
     }
 
-    /// The key of the answer to this body, if the candidates are even in the order of the call before. Their identities are texts,
-    /// which cost more to write than these to compare.
+    /// The key of the answer to this body, if the candidates and their order are those of the last note. This compares pointers. To
+    /// write the identities as texts costs more.
     pub(super) fn key_in_order(&self, scope: &Scope, candidates: &[Candidate]) -> Option<Key> {
         let answer = self.answer.lock();
         (answer.scope == *scope && answer.has(candidates)).then_some(answer.key)
     }
 
-    /// The key of the answer to this body. None: it is not known for this scope and these candidates.
-    pub(super) fn key(&self, scope: &Scope, identities: &CandidateIdentities) -> Option<Key> {
-        let answer = self.answer.lock();
-        (answer.scope == *scope && answer.identities == *identities).then_some(answer.key)
+    /// The key of the answer to this body, with a note of the candidates for the next call. None: the key is not known for this scope
+    /// and these candidates.
+    pub(super) fn key(&self, scope: &Scope, identities: &CandidateIdentities, call: &Call) -> Option<Key> {
+        let mut answer = self.answer.lock();
+        if answer.scope != *scope || answer.identities != *identities {
+            return None;
+        }
+        // The catalogue may have new entries for the models.
+        answer.candidates = known_candidates(call);
+        Some(answer.key)
     }
 
     /// Notes the key of the answer for another scope or other candidates.
@@ -115,7 +126,8 @@ impl KnownQuestion {
         let body = &self.request.body;
         // The parts of the request that were read hardly take more than its text.
         let read = 2 * body.bytes().len() + body.members().count() * 64;
-        (size_of::<Self>() + read + 256) as u64
+        let candidates = self.answer.lock().candidates.len() * CANDIDATE_BYTES;
+        (size_of::<Self>() + read + candidates) as u64
     }
 }
 

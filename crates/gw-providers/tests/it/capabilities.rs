@@ -63,7 +63,7 @@ pub(crate) fn settings(name: &str, api: Api) -> ProviderSettings {
     let has_address = presets::find(name).is_some_and(|preset| preset.base_url.is_some());
     ProviderSettings {
         base_url: (!has_address && options.is_empty()).then(|| "https://upstream.example".to_owned()),
-        api_keys: vec![("key-for-the-docs".to_owned().into(), 1)],
+        api_keys: vec![("key-for-the-docs".into(), 1)],
         options: options
             .iter()
             .map(|(name, value)| ((*name).to_owned(), toml::Value::String((*value).to_owned())))

@@ -179,9 +179,9 @@ mod tests {
 
     fn row(attempts: &str, ttft_ms: Option<u64>) -> Entry {
         Entry {
-            operation: "chat".to_owned().into(),
-            model: "b/m".to_owned().into(),
-            status: "ok".to_owned().into(),
+            operation: "chat".into(),
+            model: "b/m".into(),
+            status: "ok".into(),
             stream: ttft_ms.is_some(),
             ttft_ms,
             latency_ms: 1000,

@@ -188,8 +188,8 @@ async fn usage_is_printed_as_a_table_json_or_csv_from_the_store_and_over_the_net
         request_id: format!("req_{n}").into(),
         at: 1_795_251_600_000,
         key_id: key.to_owned().into(),
-        model: "acme/fast".to_owned().into(),
-        status: "ok".to_owned().into(),
+        model: "acme/fast".into(),
+        status: "ok".into(),
         cost,
         ..Entry::default()
     };

@@ -42,12 +42,12 @@ fn row(place: usize, provider: &str, model: &str, hour: i64) -> Entry {
     Entry {
         request_id: String::from_utf8_lossy(&gw_wire::request_id::format(bits)).into_owned().into(),
         at,
-        operation: "chat".to_owned().into(),
+        operation: "chat".into(),
         requested_model: model.to_owned(),
         model: format!("{provider}/{model}").into(),
         provider: provider.to_owned().into(),
-        status: "ok".to_owned().into(),
-        strategy: "default".to_owned().into(),
+        status: "ok".into(),
+        strategy: "default".into(),
         tokens: Tokens { prompt: 1_000_000, completion: 500_000, ..Tokens::default() },
         cost: 2_000_000_000_000_000,
         ..Entry::default()

@@ -76,11 +76,11 @@ fn row(n: usize, at: i64, model: &str, cost: i128) -> Entry {
     Entry {
         request_id: id(n, at).into(),
         at,
-        operation: "chat".to_owned().into(),
+        operation: "chat".into(),
         requested_model: "m".to_owned(),
         model: model.to_owned().into(),
-        status: "ok".to_owned().into(),
-        strategy: "default".to_owned().into(),
+        status: "ok".into(),
+        strategy: "default".into(),
         tokens: Tokens { prompt: 1000, completion: 500, ..Tokens::default() },
         cost,
         latency_ms: 400,
@@ -103,12 +103,12 @@ fn log() -> Vec<Entry> {
         },
         // The simulation cannot judge these rows.
         Entry {
-            status: "upstream_error".to_owned().into(),
+            status: "upstream_error".into(),
             cost: 0,
             attempts: Vec::new(),
             ..row(3, NOON + 3, "acme/m", 0)
         },
-        Entry { operation: "embeddings".to_owned().into(), ..row(4, NOON + 4, "acme/m", cent) },
+        Entry { operation: "embeddings".into(), ..row(4, NOON + 4, "acme/m", cent) },
         Entry { cache_hit: true, ..row(5, NOON + 5, "acme/m", 0) },
         Entry { requested_model: "gone".to_owned(), ..row(6, NOON + 6, "gone/gone", cent) },
         Entry { requested_model: "acme/m".to_owned(), ..row(7, NOON + 7, "acme/m", 2 * cent) },

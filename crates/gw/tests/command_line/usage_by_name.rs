@@ -23,10 +23,10 @@ fn row(number: u32, (end_user, tags, branch): (&str, &[&str], &str), cost: i128)
     Entry {
         request_id: format!("req_{number}").into(),
         at: 1_795_251_600_000 + i64::from(number),
-        model: "acme/fast".to_owned().into(),
-        provider: "acme".to_owned().into(),
-        status: "ok".to_owned().into(),
-        operation: "chat".to_owned().into(),
+        model: "acme/fast".into(),
+        provider: "acme".into(),
+        status: "ok".into(),
+        operation: "chat".into(),
         cost,
         attribution: Some(Arc::new(attribution)),
         ..Entry::default()

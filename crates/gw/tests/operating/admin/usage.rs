@@ -32,12 +32,12 @@ fn entry(n: usize, at: i64, key: &str, team: Option<&str>, model: &str, status: 
         key_id: key.to_owned().into(),
         key_name: format!("name of {key}").into(),
         team: team.map(Into::into),
-        operation: "chat".to_owned().into(),
+        operation: "chat".into(),
         requested_model: model.to_owned(),
         model: model.to_owned().into(),
         provider: model.split('/').next().unwrap_or_default().to_owned().into(),
         status: status.to_owned().into(),
-        strategy: "default".to_owned().into(),
+        strategy: "default".into(),
         tokens: if failed {
             Tokens::default()
         } else {

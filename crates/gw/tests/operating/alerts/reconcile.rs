@@ -26,12 +26,12 @@ fn row(day: i64) -> Entry {
         .into_owned()
         .into(),
         at,
-        operation: "chat".to_owned().into(),
+        operation: "chat".into(),
         requested_model: "m".to_owned(),
-        model: "openrouter/m".to_owned().into(),
-        provider: "openrouter".to_owned().into(),
-        status: "ok".to_owned().into(),
-        strategy: "default".to_owned().into(),
+        model: "openrouter/m".into(),
+        provider: "openrouter".into(),
+        status: "ok".into(),
+        strategy: "default".into(),
         tokens: Tokens { prompt: 1_000_000, completion: 500_000, ..Tokens::default() },
         cost: 2_000_000_000_000_000,
         ..Entry::default()

@@ -30,8 +30,8 @@ fn entry(n: i64, at: i64) -> Entry {
     Entry {
         request_id: String::from_utf8_lossy(&gw_wire::request_id::format(bits)).into_owned().into(),
         at,
-        key_id: "k".to_owned().into(),
-        status: "ok".to_owned().into(),
+        key_id: "k".into(),
+        status: "ok".into(),
         cost: 7,
         ..Entry::default()
     }

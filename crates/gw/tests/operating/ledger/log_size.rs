@@ -18,12 +18,12 @@ fn entry(n: i64) -> Entry {
     Entry {
         request_id: String::from_utf8(gw_wire::request_id::format(bits).to_vec()).expect("text").into(),
         at,
-        key_id: "k".to_owned().into(),
-        key_name: "k".to_owned().into(),
-        operation: "chat".to_owned().into(),
-        model: "acme/fast".to_owned().into(),
-        provider: "acme".to_owned().into(),
-        status: "ok".to_owned().into(),
+        key_id: "k".into(),
+        key_name: "k".into(),
+        operation: "chat".into(),
+        model: "acme/fast".into(),
+        provider: "acme".into(),
+        status: "ok".into(),
         cost: 7_000_000,
         ..Entry::default()
     }

@@ -326,8 +326,8 @@ async fn old_payloads_are_forgotten_before_their_rows() {
     let entry = |days: i64| Entry {
         request_id: id(days).into(),
         at: now - days * DAY,
-        key_id: "k".to_owned().into(),
-        status: "ok".to_owned().into(),
+        key_id: "k".into(),
+        status: "ok".into(),
         attempts: Vec::new(),
         ..Entry::default()
     };
