@@ -40,6 +40,8 @@ pub(crate) struct KnownQuestion {
     key_id: Arc<str>,
     limits: RequestLimits,
     request: ChatRequest,
+    /// The memory that the table counts. It never changes, because the table subtracts it again.
+    bytes: u64,
     answer: Mutex<KnownAnswer>,
 }
 
@@ -121,14 +123,6 @@ impl KnownQuestion {
     pub(super) fn note(&self, scope: Scope, identities: CandidateIdentities, call: &Call, key: Key) {
         *self.answer.lock() = KnownAnswer::new(scope, identities, call, key);
     }
-
-    fn bytes(&self) -> u64 {
-        let body = &self.request.body;
-        // The parts of the request that were read hardly take more than its text.
-        let read = 2 * body.bytes().len() + body.members().count() * 64;
-        let candidates = self.answer.lock().candidates.len() * CANDIDATE_BYTES;
-        (size_of::<Self>() + read + candidates) as u64
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -136,7 +130,7 @@ struct Weight;
 
 impl Weighter<u64, Arc<KnownQuestion>> for Weight {
     fn weight(&self, _: &u64, question: &Arc<KnownQuestion>) -> u64 {
-        question.bytes()
+        question.bytes
     }
 }
 
@@ -203,7 +197,11 @@ impl KnownQuestions {
         }
         // The body may be a slice of a larger buffer.
         let request = ChatRequest { body: request.body.detached(), ..(**request).clone() };
+        // The parts of the request that were read hardly take more than its text.
+        let read = 2 * body.len() + request.body.members().count() * 64;
+        let candidates = call.plan.candidates.len() * CANDIDATE_BYTES;
         let question = KnownQuestion {
+            bytes: (size_of::<KnownQuestion>() + read + candidates) as u64,
             key_id: Arc::clone(client.caller.key_id()),
             limits: snapshot.request_limits,
             request,
