@@ -22,6 +22,7 @@ mod masked;
 pub mod opened_members;
 mod overlay;
 pub mod paths;
+mod places;
 mod preset_names;
 mod problems;
 mod raw;

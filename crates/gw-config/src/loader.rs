@@ -9,6 +9,7 @@ use toml::de::{DeTable, Error};
 
 use crate::effective::{self, EffectiveValue};
 use crate::fingerprint::Fingerprints;
+use crate::places::Places;
 use crate::problems::{AcceptedMembers, Location, Position, Problem, ProblemReport};
 use crate::settings::{Config, Loaded, Lookup, Refused, Source};
 use crate::walk::Walker;
@@ -117,7 +118,8 @@ fn checked(
     }
     overlay::apply(&mut walker, env, names, &mut root);
     let mut report = walker.report;
-    let config = build::config(&root, &mut report);
+    let places = Places::of(&root, text, &source);
+    let config = Config { places, ..build::config(&root, &mut report) };
     let problems = report.finish(text, &source);
     if !problems.is_empty() {
         let loaded = Loaded { config, path: Some(path.to_owned()) };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gw_engine::auth::matches;
-use gw_engine::catalog::{Catalog, Model, ProviderFacts, SHIPPED};
+use gw_engine::catalog::{Catalog, CatalogProblem, Model, ProviderFacts, SHIPPED};
 use gw_engine::engine::Deployed;
 use gw_engine::response_cache;
 use gw_engine::settings::RuleSettings;
@@ -69,8 +69,16 @@ pub fn offline(loaded: Loaded) -> (Setup, Vec<String>) {
 pub fn refused_offline(refused: Refused) -> (Option<Setup>, Vec<String>) {
     let mut problems: Vec<String> = refused.problems.iter().map(ToString::to_string).collect();
     let Some(readable) = refused.readable else { return (None, problems) };
-    let Readable { loaded, broken_providers } = *readable;
+    let Readable { loaded, mut broken_providers } = *readable;
     let mut setup = complete(loaded);
+    // A provider with a problem of its own would have another problem when it is built.
+    let config = &mut setup.config;
+    let is_reported =
+        |name: &str| refused.problems.iter().any(|problem| config.places.is_in_provider(name, &problem.path));
+    let (reported, whole): (Vec<_>, Vec<_>) =
+        std::mem::take(&mut config.providers).into_iter().partition(|provider| is_reported(&provider.name));
+    broken_providers.extend(reported.into_iter().map(|provider| provider.name));
+    config.providers = whole;
     if broken_providers.is_empty() {
         setup.demo_if_alone();
     }
@@ -259,7 +267,9 @@ impl Setup {
                     price_multiplier: settings.price_multiplier,
                     discovers: settings.discover,
                 }),
-                Err(problem) => problems.push(problem.to_string()),
+                Err(problem) => {
+                    problems.push(self.config.places.of_provider(&settings.name, problem.to_string()));
+                }
             }
         }
         if problems.is_empty() { Ok(deployed) } else { Err(problems) }
@@ -283,7 +293,9 @@ impl Setup {
             }
         }
         let engine = &self.config.engine;
-        Catalog::build(&self.documents(), &engine.models, &engine.aliases, &facts, &[])
+        let built = Catalog::build(&self.documents(), &engine.models, &engine.aliases, &facts, &[]);
+        let placed = |CatalogProblem { entry, message }| self.config.places.of_entry(entry.as_ref(), message);
+        built.map_err(|problems| problems.into_iter().map(placed).collect())
     }
 }
 

@@ -17,6 +17,7 @@ pub mod model;
 mod names;
 pub mod prices;
 mod pricing;
+mod problem;
 mod providers;
 pub mod query;
 mod shipped;
@@ -33,6 +34,7 @@ pub use self::list::{Visible, not_found};
 pub use self::model::Model;
 use self::names::Index;
 pub use self::names::Resolved;
+pub use self::problem::{CatalogProblem, ConfiguredEntry};
 pub use self::providers::{Discovered, ProviderFacts};
 use crate::error::Result;
 use crate::settings::{Aliases, ModelSettings};
@@ -59,14 +61,14 @@ impl Catalog {
     /// `discovered` models in the order of the providers. Only models of configured providers are kept.
     ///
     /// # Errors
-    /// All problems, each as a sentence for the operator.
+    /// All problems.
     pub fn build(
         shipped: &[&str],
         overrides: &[ModelSettings],
         aliases: &Aliases,
         providers: &[ProviderFacts<'_>],
         discovered: &[Discovered],
-    ) -> std::result::Result<Self, Vec<String>> {
+    ) -> std::result::Result<Self, Vec<CatalogProblem>> {
         Self::build_after((&Self::default(), &|_| false), shipped, overrides, aliases, providers, discovered)
     }
 
@@ -82,7 +84,7 @@ impl Catalog {
         aliases: &Aliases,
         providers: &[ProviderFacts<'_>],
         discovered: &[Discovered],
-    ) -> std::result::Result<Self, Vec<String>> {
+    ) -> std::result::Result<Self, Vec<CatalogProblem>> {
         let mut unreadable = Vec::new();
         let entries = build::parse(shipped, &mut unreadable);
         let mut builder = Builder::new(providers);

@@ -155,8 +155,9 @@ fn unconfigured(args: &ProbeArgs, url: &str) -> Result<(ProviderSettings, Catalo
     }];
     let documents = setup::documents(None);
     let shipped: Vec<&str> = documents.iter().map(|document| &**document).collect();
-    let catalog = Catalog::build(&shipped, &[], &BTreeMap::new(), &facts, &[])
-        .map_err(|problems| CommandError::problems(&problems))?;
+    let catalog = Catalog::build(&shipped, &[], &BTreeMap::new(), &facts, &[]).map_err(|problems| {
+        CommandError::problems(&problems.iter().map(ToString::to_string).collect::<Vec<_>>())
+    })?;
     Ok((settings, catalog))
 }
 

@@ -201,9 +201,12 @@ impl Found {
                 self.usage = bedrock::read_usage(text).or(self.usage);
             }
             (Slot::Usage | Slot::Start, _) => {
-                if let Ok(raw) = serde_json::from_str::<&RawValue>(text) {
+                let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return };
+                if slot == Slot::Start {
                     self.messages.take(raw);
-                    self.is_whole |= slot == Slot::Usage;
+                } else {
+                    self.messages.take_last(raw);
+                    self.is_whole = true;
                 }
             }
             (Slot::Chunk | Slot::Kind, _) => {}

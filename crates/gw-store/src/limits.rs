@@ -82,10 +82,11 @@ impl OnBudget {
         }
     }
 
-    /// The reverse of [`OnBudget::as_str`].
+    /// The reverse of [`OnBudget::as_str`]. `refuse` is another spelling of `finish`: what the budget does not hold is refused.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|way| way.as_str() == text)
+        let is_meant = |way: &Self| way.as_str() == text || (text == "refuse" && *way == Self::Finish);
+        Self::ALL.into_iter().find(is_meant)
     }
 }
 

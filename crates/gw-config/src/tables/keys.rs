@@ -82,8 +82,8 @@ pub(super) const BUDGET_PERIOD: Key = setting(
 );
 pub(super) const ON_BUDGET: Key = words_of(
     "on_budget",
-    words!(Limits, on_budget, "finish" => OnBudget::Finish, "cut" => OnBudget::Cut),
-    "`finish`: a request starts only if the budget covers its worst case. `cut`: a request starts with the rest of the budget, and its answer is cut where the budget ends.",
+    words!(Limits, on_budget, "finish" | "refuse" => OnBudget::Finish, "cut" => OnBudget::Cut),
+    "`finish`, also written `refuse`: a request starts only if the budget covers its worst case. `cut`: a request starts with the rest of the budget, and its answer is cut where the budget ends.",
 );
 pub(super) const UNPRICED: Key = words_of(
     "unpriced",

@@ -419,6 +419,7 @@ fn every_section_and_every_api_is_accepted() {
         "[[keys]]\nkey = \"x\"\ntpm = 1\nbudget_usd = 0.5",
         "[[keys]]\nkey = \"x\"\nmax_in_flight = 1\nbudget_usd = 1\nbudget_period = \"day\"",
         "[[keys]]\nkey = \"x\"\nrpm = 5\nburst = 5\nbudget_usd = 1\non_budget = \"finish\"",
+        "[[keys]]\nkey = \"x\"\nbudget_usd = 1\non_budget = \"refuse\"",
     ] {
         good(text);
     }

@@ -13,6 +13,7 @@ use super::entry::{Provenance, render};
 use super::model::{Dimensions, Modalities, Model, Performance, Scores};
 use super::names::split_id;
 use super::prices::Prices;
+use super::problem::CatalogProblem;
 use super::providers::{Discovered, ProviderFacts};
 use super::{pricing, shipped};
 use crate::settings::{Aliases, ModelSettings, PricingSettings};
@@ -33,8 +34,7 @@ pub(super) struct Builder<'a> {
     places: HashMap<Arc<str>, usize>,
     /// Ids of `[[models]]` whose provider is not configured.
     pub(super) unlisted: Vec<String>,
-    /// The problems, as sentences for the operator.
-    pub(super) problems: Vec<String>,
+    pub(super) problems: Vec<CatalogProblem>,
 }
 
 impl<'a> Builder<'a> {
@@ -59,11 +59,13 @@ impl<'a> Builder<'a> {
             let Some((provider, name)) = self.checked(&entry.id, "catalogue entry") else { continue };
             let Some(&multiplier) = self.multipliers.get(provider) else { continue };
             if self.places.contains_key(&*entry.id) {
-                self.problems.push(format!("catalogue entry '{}' is there twice", entry.id));
+                let message = format!("catalogue entry '{}' is there twice", entry.id);
+                self.problems.push(CatalogProblem::of_document(message));
                 continue;
             }
             let pricing = pricing::PriceDraft::shipped(&entry.pricing).unwrap_or_else(|error| {
-                self.problems.push(format!("catalogue entry '{}': pricing: {error}", entry.id));
+                let message = format!("catalogue entry '{}': pricing: {error}", entry.id);
+                self.problems.push(CatalogProblem::of_document(message));
                 pricing::PriceDraft::default()
             });
             let mut model = blank(&entry.id, provider, entry.upstream_model.as_deref().unwrap_or(name));
@@ -81,7 +83,8 @@ impl<'a> Builder<'a> {
         for set in overrides {
             let Some((provider, name)) = self.checked(&set.id, "model") else { continue };
             if !seen.insert(&*set.id) {
-                self.problems.push(format!("model '{}' is there twice", set.id));
+                let message = format!("model '{}' is there twice", set.id);
+                self.problems.push(CatalogProblem::of_model(&set.id, message));
                 continue;
             }
             let Some(&multiplier) = self.multipliers.get(provider) else {
@@ -139,18 +142,18 @@ impl<'a> Builder<'a> {
         let mut models = Vec::with_capacity(self.drafts.len());
         for mut draft in std::mem::take(&mut self.drafts) {
             let id = &draft.model.id;
+            let problem = |found: &str| CatalogProblem::of_model(id, format!("model '{id}': {found}"));
             match draft.pricing.finish(draft.multiplier) {
                 Ok(prices) => draft.model.prices = prices,
-                Err(problem) => self.problems.push(format!("model '{id}': {problem}")),
+                Err(found) => self.problems.push(problem(&found)),
             }
-            let nonsense = impossible(&draft.model).map(|problem| format!("model '{id}': {problem}"));
-            self.problems.extend(nonsense);
+            self.problems.extend(impossible(&draft.model).map(problem));
             let api = self.apis.get(&*draft.model.provider);
             if api.is_some_and(|api| api.names_models_in_urls) && leads_elsewhere(&draft.model.upstream_model)
             {
-                let problem =
+                let found =
                     "upstream_model is a part of the provider's URLs, and has '.' or '..' between slashes";
-                self.problems.push(format!("model '{id}': {problem}"));
+                self.problems.push(problem(found));
             }
             draft.model.rules =
                 api.map(|api| ModelRules::of(api.rules, &draft.model.upstream_model, &draft.model.id));
@@ -170,7 +173,8 @@ impl<'a> Builder<'a> {
     }
 
     fn checked<'i>(&mut self, id: &'i str, what: &str) -> Option<(&'i str, &'i str)> {
-        split_id(id).map_err(|problem| self.problems.push(format!("{what} '{id}': {problem}"))).ok()
+        let problem = |found| CatalogProblem::of_model(id, format!("{what} '{id}': {found}"));
+        split_id(id).map_err(|found| self.problems.push(problem(found))).ok()
     }
 }
 
@@ -383,12 +387,15 @@ fn impossible(model: &Model) -> impl Iterator<Item = &'static str> + use<> {
 }
 
 /// Parses the catalogue files. An unreadable file is a problem, not a panic.
-pub(super) fn parse<'a>(texts: &[&'a str], problems: &mut Vec<String>) -> Vec<shipped::ShippedEntry<'a>> {
+pub(super) fn parse<'a>(
+    texts: &[&'a str],
+    problems: &mut Vec<CatalogProblem>,
+) -> Vec<shipped::ShippedEntry<'a>> {
     let mut entries = Vec::new();
     for text in texts {
         match serde_json::from_str::<Vec<shipped::ShippedEntry<'a>>>(text) {
             Ok(more) => entries.extend(more),
-            Err(error) => problems.push(format!("catalogue file: {error}")),
+            Err(error) => problems.push(CatalogProblem::of_document(format!("catalogue file: {error}"))),
         }
     }
     entries

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::claude_names::claude_name;
 use super::model::Model;
+use super::problem::CatalogProblem;
 use super::providers::ProviderFacts;
 use crate::names_map::NamesMap;
 use crate::presets;
@@ -76,7 +77,7 @@ impl Index {
         &mut self,
         all: &Aliases,
         providers: &[ProviderFacts<'_>],
-        problems: &mut Vec<String>,
+        problems: &mut Vec<CatalogProblem>,
     ) {
         let mut resolved = NamesMap::with_capacity_and_hasher(all.len(), Default::default());
         // Providers whose model list is not read yet. They may have the missing models.
@@ -86,21 +87,24 @@ impl Index {
             Some((provider, _)) => discovering.contains(provider),
             None => !discovering.is_empty(),
         };
+        let mut problem = |alias: &str, message: String| {
+            problems.push(CatalogProblem::of_alias(alias, message));
+        };
         for (alias, AliasSettings { targets, has_claude_name, .. }) in all {
             if alias.trim().is_empty() || alias.chars().any(char::is_control) {
-                problems.push(format!("alias {alias:?} is not a name"));
+                problem(alias, format!("alias {alias:?} is not a name"));
                 continue;
             }
             if self.by_id.contains_key(&**alias) {
-                problems.push(format!("alias '{alias}' hides the model of the same id"));
+                problem(alias, format!("alias '{alias}' hides the model of the same id"));
                 continue;
             }
             let mut stands_for = Distinct::default();
             for target in targets {
                 if !self.alias_target(alias, target, all, &mut stands_for) && !may_turn_up(target) {
-                    problems.push(format!(
-                        "alias '{alias}' stands for '{target}', which no configured provider has"
-                    ));
+                    let message =
+                        format!("alias '{alias}' stands for '{target}', which no configured provider has");
+                    problem(alias, message);
                 }
             }
             if stands_for.models.is_empty() {
@@ -110,9 +114,10 @@ impl Index {
             if let Some(name) = &claude_name {
                 let is_taken = all.contains_key(name) || resolved.contains_key(name.as_str());
                 if is_taken {
-                    problems.push(format!(
+                    let message = format!(
                         "alias '{alias}': Claude Code would list it as '{name}', which is another alias"
-                    ));
+                    );
+                    problem(alias, message);
                     continue;
                 }
                 resolved.insert(Box::from(name.as_str()), stands_for.models.clone());

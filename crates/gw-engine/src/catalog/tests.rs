@@ -58,6 +58,11 @@ fn aliases(pairs: &[(&str, &str)]) -> Aliases {
 
 fn build(models: &[ModelSettings], names: &[(&str, &str)]) -> std::result::Result<Catalog, Vec<String>> {
     Catalog::build(&[SMALL], models, &aliases(names), &[provider("acme"), provider("beta")], &[])
+        .map_err(messages)
+}
+
+fn messages(problems: Vec<CatalogProblem>) -> Vec<String> {
+    problems.into_iter().map(|problem| problem.message).collect()
 }
 
 fn small() -> Catalog {

@@ -111,4 +111,5 @@ pub(super) fn catalog(
         });
     }
     Catalog::build_after(earlier, &documents, &settings.models, &settings.aliases, &facts, discovered)
+        .map_err(|problems| problems.into_iter().map(|problem| problem.message).collect())
 }

@@ -48,7 +48,7 @@ pub(super) struct AnswerFacts {
     pub(super) reported: Option<Usage>,
     /// The bytes of its texts.
     pub(super) text_bytes: u64,
-    /// Usage may have been reported later, or was left out of a stream.
+    /// Usage may have been reported later, or was left out.
     pub(super) may_lack_usage: bool,
 }
 
@@ -79,10 +79,10 @@ impl Charging {
             most_seconds: if reads { most_bytes.div_ceil(LEAST_BYTES_PER_SECOND) } else { 0 },
             by_tokens: reads.then(by_tokens).flatten(),
             flat: route.flat.clone(),
-            // A batch reads many prompts, and the request does not say how many.
             size: CallSize {
                 prompt_tokens,
-                prompts: u64::MAX,
+                // A batch names no model of its own. It reads many prompts, and the request does not say how many.
+                prompts: if is_recognised { 1 } else { u64::MAX },
                 answers,
                 has_inner_calls: true,
                 is_unpriced: facts.has_unmetered_work && route.usage == Some(UsageShape::OpenAi),

@@ -186,6 +186,17 @@ fn frames_of_bedrock() {
 }
 
 #[test]
+fn the_placeholder_of_a_streams_start_is_no_count_of_its_end() {
+    let start = "data: {\"type\":\"message_start\",\"message\":{\"usage\":{\"input_tokens\":25,\"output_tokens\":1}}}\n\n";
+    for unreadable in ["null", "\"50\"", "-3", "{}"] {
+        let end =
+            format!("data: {{\"type\":\"message_delta\",\"usage\":{{\"output_tokens\":{unreadable}}}}}\n\n");
+        let read = usage(UsageShape::Anthropic, EVENTS, [start, &end].concat().as_bytes());
+        assert_eq!(read.map(|usage| (usage.prompt, usage.completion)), Some((25, 0)), "{unreadable}");
+    }
+}
+
+#[test]
 fn headers_of_bedrock_count_where_the_body_has_nothing() {
     let mut headers = headers(JSON);
     headers.insert("x-amzn-bedrock-input-token-count", HeaderValue::from_static("21"));

@@ -118,7 +118,10 @@ fn check_reports_aliases_and_key_models_beside_other_problems() {
         2,
         &[
             "server.body_limit: unknown key",
-            "alias 'fast' stands for 'demo/nothing'",
+            &format!(
+                ":{}:10: aliases.fast: alias 'fast' stands for 'demo/nothing'",
+                line_of(&config, "\"fast\"")
+            ),
             "2 problems",
             "'demo/chta'",
         ],
@@ -132,6 +135,33 @@ fn check_reports_aliases_and_key_models_beside_other_problems() {
     let config = "[[providers]]\nname = \"acme\"\napi = \"opnai\"\n[aliases]\n\"fast\" = \"acme/fast\"\n";
     let said = ends(&with_config(config, &["check"]), 2, &["1 problem"]);
     assert!(!said.contains("alias"), "{said}");
+}
+
+/// The line of a text in a configuration, from 1.
+fn line_of(config: &str, text: &str) -> usize {
+    config.lines().position(|line| line.contains(text)).expect("the text is there") + 1
+}
+
+#[test]
+fn check_names_the_place_of_problems_that_show_when_the_parts_are_built() {
+    for (config, places) in [
+        (
+            "[[providers]]\nname = \"az\"\napi = \"azure\"\n[[providers]]\nname = \"p\"\napi = \"vertex\"\n",
+            &[":1:1: providers[0]: ", ":4:1: providers[1]: ", "2 problems"][..],
+        ),
+        (
+            "[[providers]]\nname = \"demo\"\n[[aliases]]\nname = \"a\"\ntargets = [\"nope/x\"]\n",
+            &[":3:1: aliases[0]: alias 'a' stands for 'nope/x'", "1 problem"],
+        ),
+        ("[server]\nlisten = \"0.0.0.0:21050\"\n", &[":2:10: server.listen: other machines", "1 problem"]),
+        // A provider with a problem has no second one.
+        (
+            "[server]\nbody_limit = 5\n[[providers]]\nname = \"acme\"\napi = \"openai\"\n",
+            &[":2:1: server.body_limit: unknown key", ": providers[0].base_url: ", "2 problems"],
+        ),
+    ] {
+        ends(&with_config(config, &["check"]), 2, places);
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ fn with_aliases(names: &[(&str, &str)]) -> std::result::Result<Catalog, Vec<Stri
             all.get_mut(name).unwrap().has_claude_name = true;
         }
     }
-    Catalog::build(&[SMALL], &[], &all, &[provider("acme"), provider("beta")], &[])
+    Catalog::build(&[SMALL], &[], &all, &[provider("acme"), provider("beta")], &[]).map_err(messages)
 }
 
 fn names(body: Result<Bytes>) -> Vec<String> {

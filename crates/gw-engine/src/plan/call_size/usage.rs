@@ -15,8 +15,8 @@ const MAX_BELIEVED_TOKENS: u64 = 1 << 24;
 impl CallSize {
     /// The usage of the call: the reported counts, and an estimate for counts that were not reported.
     ///
-    /// A count that no model can have becomes the limit of the model calls that the call may consist of. No count of a text is zero if
-    /// something was read or written.
+    /// A count that no model can have says nothing. It becomes the limit of one call of the model for each prompt or answer. No count of a text
+    /// is zero if something was read or written.
     pub(crate) fn usage(&self, reported: Option<Usage>, answer_bytes: u64, model: &Model) -> Usage {
         let estimate = Usage {
             hosted: self.hosted,
@@ -43,21 +43,23 @@ impl CallSize {
         let longest_prompt = model.context_length.unwrap_or(MAX_BELIEVED_TOKENS);
         let longest_answer = model.max_output_tokens.unwrap_or(longest_prompt);
         let inner_calls = if self.has_inner_calls { MAX_INNER_CALLS } else { 1 };
-        let most = |of_one: u64, count: u64, seen: u64| {
-            of_one.saturating_mul(count.max(1)).saturating_mul(inner_calls).min(MAX_BELIEVABLE).max(seen)
+        // The limit of one call, and that of all model calls of which the call may consist.
+        let limits = |of_one: u64, count: u64, seen: u64| {
+            let once = of_one.saturating_mul(count.max(1));
+            [once, once.saturating_mul(inner_calls)].map(|most| most.min(MAX_BELIEVABLE).max(seen))
         };
         // An image has no tokens of a text, and a transcript may have none of its own.
         let has_told = self.most.is_some() && usage.total() > 0;
         let counts = [
-            (&mut usage.prompt, estimate.prompt, most(longest_prompt, self.prompts, estimate.prompt)),
+            (&mut usage.prompt, estimate.prompt, limits(longest_prompt, self.prompts, estimate.prompt)),
             (
                 &mut usage.completion,
                 estimate.completion,
-                most(longest_answer, self.answers, estimate.completion),
+                limits(longest_answer, self.answers, estimate.completion),
             ),
         ];
         let mut is_unknown = false;
-        for (count, estimate, most) in counts {
+        for (count, estimate, [once, most]) in counts {
             let is_credible = *count <= most.max(MAX_BELIEVED_TOKENS);
             // Nothing is known of the tokens of an image whose count no model can have.
             is_unknown |= !is_credible && self.most.is_some() && estimate == 0;
@@ -66,7 +68,7 @@ impl CallSize {
                 count if is_credible => count,
                 // The inputs of a one-shot request are known, so the estimate is close.
                 _ if self.most.is_some() => estimate,
-                _ => most,
+                _ => once,
             };
             usage.estimated |= credible != *count;
             *count = credible;

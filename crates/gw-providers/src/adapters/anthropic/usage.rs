@@ -129,7 +129,7 @@ impl AnthropicUsage {
 
     /// Takes a usage of the end of a stream. The start of a stream has a placeholder for the tokens of the answer, which does not stand if
     /// the end has no count.
-    pub(super) fn take_last(&mut self, usage: &RawValue) {
+    pub(crate) fn take_last(&mut self, usage: &RawValue) {
         if !std::mem::replace(&mut self.has_last, true) {
             self.output = None;
         }

@@ -328,6 +328,9 @@ async fn parts_of_a_limit_stay_and_go_with_it() {
         for (change, expected) in [
             (json!({ "rpm": 30, "budget_usd": "2" }), (json!(10), json!("cut"))),
             (json!({ "burst": null, "on_budget": null }), (Value::Null, json!("finish"))),
+            (json!({ "on_budget": "cut" }), (Value::Null, json!("cut"))),
+            // Another spelling of it.
+            (json!({ "on_budget": "refuse" }), (Value::Null, json!("finish"))),
             (json!({ "burst": 30, "on_budget": "cut" }), (json!(30), json!("cut"))),
             (json!({ "rpm": null, "budget_usd": null }), (Value::Null, Value::Null)),
             (json!({ "rpm": 60, "budget_usd": 1 }), (Value::Null, json!("finish"))),

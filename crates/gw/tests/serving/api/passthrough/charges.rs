@@ -93,6 +93,42 @@ async fn streams_pass_as_they_come_and_every_ending_is_charged() {
 }
 
 #[tokio::test]
+async fn an_answer_without_usage_is_estimated_and_a_count_that_no_model_can_have_is_the_models_limit() {
+    let world = world_with("").await;
+    let asked = json!({"model": FAST, "stream": true});
+    let text = json!({"choices": [{"message": {"role": "assistant", "content": "Hello"}}]});
+    let huge = 1_u64 << 60;
+    let counts = json!({"prompt_tokens": huge, "completion_tokens": huge});
+    let told = json!({"choices": [{"message": {"content": "Hello"}}], "usage": counts});
+    for (name, answer, (prompt, completion), cost) in [
+        // The prompt of 39 bytes has 13 tokens, the answer of 5 bytes has 2: 13 × 0.15 + 2 × 0.60 per million.
+        ("texts", Answer::json(200, &text), (13, 2), 0.000_003_15),
+        ("no event", Answer::sse().then(Step::EndChunks), (13, 0), 0.000_001_95),
+        (
+            "an end alone",
+            Answer::sse().chunk("data: [DONE]\n\n").then(Step::EndChunks),
+            (13, 0),
+            0.000_001_95,
+        ),
+        // The context and the longest answer of the model: 128,000 × 0.15 + 16,384 × 0.60 per million.
+        ("more than any model", Answer::json(200, &told), (128_000, 16_384), 0.029_030_4),
+    ] {
+        world.upstream.enqueue(answer);
+        let answer = world.client.post_json("/acme/chat/completions", &asked).await.ok();
+        let row = row(&world, &answer).await;
+        let tokens = (row["prompt_tokens"].as_u64(), row["completion_tokens"].as_u64());
+        assert_eq!(tokens, (Some(prompt), Some(completion)), "{name}: {row}");
+        assert_eq!((&row["cost_usd"], &row["estimated"]), (&json!(cost), &json!(true)), "{name}: {row}");
+        assert_eq!(row["unpriced"], Value::Null, "{name}: {row}");
+    }
+    // What is read again was paid before.
+    world.upstream.enqueue(Answer::json(200, &text));
+    let answer = world.client.get("/acme/chat/completions/chatcmpl_1").await.ok();
+    let row = row(&world, &answer).await;
+    assert_eq!((&row["cost_usd"], &row["unpriced"]), (&Value::Null, &json!(true)), "{row}");
+}
+
+#[tokio::test]
 async fn a_key_with_a_list_of_models_names_a_model_of_it() {
     let world = world_with("").await;
     world.upstream.always(Answer::json(200, &told()));
