@@ -8,8 +8,8 @@ use gw_engine::settings::EngineSettings;
 use toml::de::{DeTable, Error};
 
 use crate::effective::{self, EffectiveValue};
+use crate::entry_locations::EntryLocations;
 use crate::fingerprint::Fingerprints;
-use crate::places::Places;
 use crate::problems::{AcceptedMembers, Location, Position, Problem, ProblemReport};
 use crate::settings::{Config, Loaded, Lookup, Refused, Source};
 use crate::walk::Walker;
@@ -118,8 +118,8 @@ fn checked(
     }
     overlay::apply(&mut walker, env, names, &mut root);
     let mut report = walker.report;
-    let places = Places::of(&root, text, &source);
-    let config = Config { places, ..build::config(&root, &mut report) };
+    let locations = EntryLocations::of(&root, text, &source);
+    let config = Config { locations, ..build::config(&root, &mut report) };
     let problems = report.finish(text, &source);
     if !problems.is_empty() {
         let loaded = Loaded { config, path: Some(path.to_owned()) };

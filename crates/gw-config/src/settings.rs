@@ -17,8 +17,8 @@ use gw_telemetry::OtlpSettings;
 use gw_wire::money::Price;
 use secrecy::SecretString;
 
+use super::entry_locations::EntryLocations;
 use super::fingerprint::Fingerprints;
-use super::places::Places;
 use super::problems::Problem;
 
 /// Reads an environment variable.
@@ -45,8 +45,8 @@ pub struct Loaded {
 /// The settings of gateway.toml and the environment.
 #[derive(Clone, Debug, Default)]
 pub struct Config {
-    /// The places of the entries in the file.
-    pub places: Places,
+    /// The locations of the entries in the file.
+    pub locations: EntryLocations,
     /// `[server]`.
     pub server: ServerSettings,
     /// `server.reload_on_change`: a changed file is loaded without a signal.

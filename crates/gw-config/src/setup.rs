@@ -73,8 +73,9 @@ pub fn refused_offline(refused: Refused) -> (Option<Setup>, Vec<String>) {
     let mut setup = complete(loaded);
     // A provider with a problem of its own would have another problem when it is built.
     let config = &mut setup.config;
-    let is_reported =
-        |name: &str| refused.problems.iter().any(|problem| config.places.is_in_provider(name, &problem.path));
+    let is_reported = |name: &str| {
+        refused.problems.iter().any(|problem| config.locations.is_in_provider(name, &problem.path))
+    };
     let (reported, whole): (Vec<_>, Vec<_>) =
         std::mem::take(&mut config.providers).into_iter().partition(|provider| is_reported(&provider.name));
     broken_providers.extend(reported.into_iter().map(|provider| provider.name));
@@ -268,7 +269,7 @@ impl Setup {
                     discovers: settings.discover,
                 }),
                 Err(problem) => {
-                    problems.push(self.config.places.of_provider(&settings.name, problem.to_string()));
+                    problems.push(self.config.locations.of_provider(&settings.name, problem.to_string()));
                 }
             }
         }
@@ -294,7 +295,8 @@ impl Setup {
         }
         let engine = &self.config.engine;
         let built = Catalog::build(&self.documents(), &engine.models, &engine.aliases, &facts, &[]);
-        let placed = |CatalogProblem { entry, message }| self.config.places.of_entry(entry.as_ref(), message);
+        let placed =
+            |CatalogProblem { entry, message }| self.config.locations.of_entry(entry.as_ref(), message);
         built.map_err(|problems| problems.into_iter().map(placed).collect())
     }
 }

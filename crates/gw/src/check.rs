@@ -76,7 +76,7 @@ fn check_keys(setup: &Setup) -> KeyCheck {
     };
     match store::location(setup) {
         Ok(StoreLocation::File(file)) if !file.exists() => {
-            KeyCheck::Fails(setup.config.places.of_listen(serve::needs_a_key(listen)))
+            KeyCheck::Fails(setup.config.locations.of_listen(serve::needs_a_key(listen)))
         }
         _ => KeyCheck::Unknown(format!(
             "server: 'serve' refuses to listen on {listen} unless the store holds a key that is neither revoked nor expired"

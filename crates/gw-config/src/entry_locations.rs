@@ -1,4 +1,4 @@
-//! The places of providers, models and aliases in the file, for problems that show once the parts are built together.
+//! The locations of providers, models and aliases in the file, for problems that show once the parts are built together.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -8,39 +8,39 @@ use gw_engine::catalog::ConfiguredEntry;
 use super::problems::{Location, Position, locate};
 use super::tree::Table;
 
-/// The places of a configuration. Entries of the API and of the environment have none.
+/// The locations of the entries of a configuration. Entries of the API and of the environment have none.
 #[derive(Clone, Default)]
-pub struct Places {
-    providers: HashMap<String, Place>,
-    models: HashMap<String, Place>,
-    aliases: HashMap<String, Place>,
-    listen: Option<Place>,
+pub struct EntryLocations {
+    providers: HashMap<String, EntryLocation>,
+    models: HashMap<String, EntryLocation>,
+    aliases: HashMap<String, EntryLocation>,
+    listen: Option<EntryLocation>,
 }
 
 /// Two configurations of the same settings look the same, wherever their entries stand.
-impl fmt::Debug for Places {
+impl fmt::Debug for EntryLocations {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Places").finish_non_exhaustive()
+        f.debug_struct("EntryLocations").finish_non_exhaustive()
     }
 }
 
-/// A place in the file.
+/// The location of an entry, with its key.
 #[derive(Clone, Debug)]
-struct Place {
+struct EntryLocation {
     location: Location,
     /// The key, such as `providers[0]`.
     path: String,
 }
 
-impl Place {
+impl EntryLocation {
     fn before(&self, problem: &str) -> String {
         let Self { location, path } = self;
         format!("{location}: {path}: {problem}")
     }
 }
 
-impl Places {
-    /// The places of a checked text. `source` is the path of the file as the user wrote it.
+impl EntryLocations {
+    /// The locations in a checked text. `source` is the path of the file as the user wrote it.
     pub(super) fn of(root: &Table, text: &str, source: &str) -> Self {
         let tables = |list, key| {
             root.tables(list).filter_map(move |table| Some((table.text(key)?, &table.at, table.path.clone())))
@@ -58,28 +58,28 @@ impl Places {
         let [providers, models, aliases, mut listen] = kinds.map(|entries| {
             let located = entries.into_iter().zip(locations.by_ref());
             located
-                .map(|((name, _, path), location)| (name, Place { location, path }))
+                .map(|((name, _, path), location)| (name, EntryLocation { location, path }))
                 .collect::<HashMap<_, _>>()
         });
         Self { providers, models, aliases, listen: listen.remove("") }
     }
 
-    /// A problem of a provider, after its place.
+    /// A problem of a provider, after its location.
     pub(crate) fn of_provider(&self, name: &str, problem: String) -> String {
         after(self.providers.get(name), problem)
     }
 
-    /// A problem of the catalogue, after the place of its entry.
+    /// A problem of the catalogue, after the location of its entry.
     pub(crate) fn of_entry(&self, entry: Option<&ConfiguredEntry>, problem: String) -> String {
-        let place = match entry {
+        let entry = match entry {
             Some(ConfiguredEntry::Model(id)) => self.models.get(id),
             Some(ConfiguredEntry::Alias(name)) => self.aliases.get(name),
             None => None,
         };
-        after(place, problem)
+        after(entry, problem)
     }
 
-    /// A problem of `server.listen`, after its place.
+    /// A problem of `server.listen`, after its location.
     #[must_use]
     pub fn of_listen(&self, problem: String) -> String {
         after(self.listen.as_ref(), problem)
@@ -87,14 +87,14 @@ impl Places {
 
     /// Whether a key is in the table of this provider.
     pub(crate) fn is_in_provider(&self, name: &str, key: &str) -> bool {
-        let rest = self.providers.get(name).and_then(|place| key.strip_prefix(&*place.path));
+        let rest = self.providers.get(name).and_then(|entry| key.strip_prefix(&*entry.path));
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }
 }
 
-fn after(place: Option<&Place>, problem: String) -> String {
-    match place {
-        Some(place) => place.before(&problem),
+fn after(entry: Option<&EntryLocation>, problem: String) -> String {
+    match entry {
+        Some(entry) => entry.before(&problem),
         None => problem,
     }
 }
