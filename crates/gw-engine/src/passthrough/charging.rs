@@ -85,6 +85,7 @@ impl Charging {
                 prompts: if is_recognised { 1 } else { u64::MAX },
                 answers,
                 has_inner_calls: true,
+                is_limited_to_one_call: true,
                 is_unpriced: facts.has_unmetered_work && route.usage == Some(UsageShape::OpenAi),
                 ..CallSize::default()
             },

@@ -15,8 +15,8 @@ const MAX_BELIEVED_TOKENS: u64 = 1 << 24;
 impl CallSize {
     /// The usage of the call: the reported counts, and an estimate for counts that were not reported.
     ///
-    /// A count that no model can have says nothing. It becomes the limit of one call of the model for each prompt or answer. No count of a text
-    /// is zero if something was read or written.
+    /// A count that no model can have becomes the limit of the model calls of which the call consists. No count of a text is zero if
+    /// something was read or written.
     pub(crate) fn usage(&self, reported: Option<Usage>, answer_bytes: u64, model: &Model) -> Usage {
         let estimate = Usage {
             hosted: self.hosted,
@@ -43,7 +43,7 @@ impl CallSize {
         let longest_prompt = model.context_length.unwrap_or(MAX_BELIEVED_TOKENS);
         let longest_answer = model.max_output_tokens.unwrap_or(longest_prompt);
         let inner_calls = if self.has_inner_calls { MAX_INNER_CALLS } else { 1 };
-        // The limit of one call, and that of all model calls of which the call may consist.
+        // The limit of one model call, and that of all model calls of which the call may consist.
         let limits = |of_one: u64, count: u64, seen: u64| {
             let once = of_one.saturating_mul(count.max(1));
             [once, once.saturating_mul(inner_calls)].map(|most| most.min(MAX_BELIEVABLE).max(seen))
@@ -68,7 +68,8 @@ impl CallSize {
                 count if is_credible => count,
                 // The inputs of a one-shot request are known, so the estimate is close.
                 _ if self.most.is_some() => estimate,
-                _ => once,
+                _ if self.is_limited_to_one_call => once,
+                _ => most,
             };
             usage.estimated |= credible != *count;
             *count = credible;
