@@ -1,4 +1,4 @@
-//! The locations of providers, models and aliases in the file, for problems that show once the parts are built together.
+//! The locations of providers, models, aliases and addresses in the file, for problems that show once the parts are built together.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,7 +14,8 @@ pub struct EntryLocations {
     providers: HashMap<String, EntryLocation>,
     models: HashMap<String, EntryLocation>,
     aliases: HashMap<String, EntryLocation>,
-    listen: Option<EntryLocation>,
+    /// By the address as it is written.
+    addresses: HashMap<String, EntryLocation>,
 }
 
 /// Two configurations of the same settings look the same, wherever their entries stand.
@@ -46,22 +47,25 @@ impl EntryLocations {
             root.tables(list).filter_map(move |table| Some((table.text(key)?, &table.at, table.path.clone())))
         };
         let plain = root.map("aliases").map(|(name, node)| (name.clone(), &node.at, node.path.clone()));
-        let listen = root.table("server").and_then(|server| server.node("listen"));
+        let address = |key| {
+            let server = root.table("server")?;
+            server.node(key).and_then(|node| Some((server.text(key)?, &node.at, node.path.clone())))
+        };
         let kinds: [Vec<(String, &Position, String)>; 4] = [
             tables("providers", "name").collect(),
             tables("models", "id").collect(),
             plain.chain(tables("aliases", "name")).collect(),
-            listen.map(|node| (String::new(), &node.at, node.path.clone())).into_iter().collect(),
+            ["listen", "admin_listen"].into_iter().filter_map(address).collect(),
         ];
         let positions: Vec<&Position> = kinds.iter().flatten().map(|(_, at, _)| *at).collect();
         let mut locations = locate(&positions, text, source).into_iter();
-        let [providers, models, aliases, mut listen] = kinds.map(|entries| {
+        let [providers, models, aliases, addresses] = kinds.map(|entries| {
             let located = entries.into_iter().zip(locations.by_ref());
             located
                 .map(|((name, _, path), location)| (name, EntryLocation { location, path }))
                 .collect::<HashMap<_, _>>()
         });
-        Self { providers, models, aliases, listen: listen.remove("") }
+        Self { providers, models, aliases, addresses }
     }
 
     /// A problem of a provider, after its location.
@@ -79,10 +83,10 @@ impl EntryLocations {
         after(entry, problem)
     }
 
-    /// A problem of `server.listen`, after its location.
+    /// A problem of an address that the gateway listens on, after its location.
     #[must_use]
-    pub fn of_listen(&self, problem: String) -> String {
-        after(self.listen.as_ref(), problem)
+    pub fn of_address(&self, address: &str, problem: String) -> String {
+        after(self.addresses.get(address), problem)
     }
 
     /// Whether a key is in the table of this provider.

@@ -59,7 +59,7 @@ pub fn read(common: &Common) -> Result<Setup, Vec<String>> {
 pub fn offline(loaded: Loaded) -> (Setup, Vec<String>) {
     let mut setup = complete(loaded);
     setup.demo_if_alone();
-    let problems = setup.problems();
+    let problems = setup.problems(|_| false);
     (setup, problems)
 }
 
@@ -69,17 +69,8 @@ pub fn offline(loaded: Loaded) -> (Setup, Vec<String>) {
 pub fn refused_offline(refused: Refused) -> (Option<Setup>, Vec<String>) {
     let mut problems: Vec<String> = refused.problems.iter().map(ToString::to_string).collect();
     let Some(readable) = refused.readable else { return (None, problems) };
-    let Readable { loaded, mut broken_providers } = *readable;
+    let Readable { loaded, broken_providers } = *readable;
     let mut setup = complete(loaded);
-    // A provider with a problem of its own would have another problem when it is built.
-    let config = &mut setup.config;
-    let is_reported = |name: &str| {
-        refused.problems.iter().any(|problem| config.locations.is_in_provider(name, &problem.path))
-    };
-    let (reported, whole): (Vec<_>, Vec<_>) =
-        std::mem::take(&mut config.providers).into_iter().partition(|provider| is_reported(&provider.name));
-    broken_providers.extend(reported.into_iter().map(|provider| provider.name));
-    config.providers = whole;
     if broken_providers.is_empty() {
         setup.demo_if_alone();
     }
@@ -90,7 +81,11 @@ pub fn refused_offline(refused: Refused) -> (Option<Setup>, Vec<String>) {
         ..ProviderSettings::plain(name, Api::OPENAI)
     };
     setup.config.providers.extend(broken_providers.iter().map(stand_in));
-    problems.extend(setup.problems());
+    // A provider whose settings have a problem would have another one when it is built.
+    let locations = setup.config.locations.clone();
+    let is_reported =
+        |name: &str| refused.problems.iter().any(|problem| locations.is_in_provider(name, &problem.path));
+    problems.extend(setup.problems(is_reported));
     (Some(setup), problems)
 }
 
@@ -124,9 +119,10 @@ fn complete(loaded: Loaded) -> Setup {
 
 impl Setup {
     /// The problems of the providers' settings, of the catalogue with its aliases, and of `[[cache.semantic]]`. Adds notes about
-    /// settings that are valid but useless.
-    fn problems(&mut self) -> Vec<String> {
-        let mut problems = self.deploy(&Sealer::random()).err().unwrap_or_default();
+    /// settings that are valid but useless. Leaves out the providers that `is_reported` names.
+    fn problems(&mut self, is_reported: impl Fn(&str) -> bool) -> Vec<String> {
+        let built = self.config.providers.iter().filter(|settings| !is_reported(&settings.name));
+        let mut problems: Vec<String> = built.filter_map(|settings| self.built(settings).err()).collect();
         match self.catalog(false) {
             Ok(catalog) => {
                 problems.extend(self.semantic_problems(&catalog));
@@ -262,18 +258,22 @@ impl Setup {
     pub fn deploy(&self, sealer: &Sealer) -> Result<Vec<Deployed>, Vec<String>> {
         let (mut deployed, mut problems) = (Vec::new(), Vec::new());
         for settings in &self.config.providers {
-            match Provider::build(settings, self.config.timeouts) {
+            match self.built(settings) {
                 Ok(provider) => deployed.push(Deployed {
                     provider: Arc::new(provider.with_sealer(sealer.clone())),
                     price_multiplier: settings.price_multiplier,
                     discovers: settings.discover,
                 }),
-                Err(problem) => {
-                    problems.push(self.config.locations.of_provider(&settings.name, problem.to_string()));
-                }
+                Err(problem) => problems.push(problem),
             }
         }
         if problems.is_empty() { Ok(deployed) } else { Err(problems) }
+    }
+
+    /// Builds a provider, or tells its problem after its location.
+    fn built(&self, settings: &ProviderSettings) -> Result<Provider, String> {
+        let built = Provider::build(settings, self.config.timeouts);
+        built.map_err(|problem| self.config.locations.of_provider(&settings.name, problem.to_string()))
     }
 
     /// Builds the catalogue that the gateway starts with. `all` adds the models of known providers that are not configured.

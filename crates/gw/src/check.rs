@@ -75,9 +75,7 @@ fn check_keys(setup: &Setup) -> KeyCheck {
         return KeyCheck::Passes;
     };
     match store::location(setup) {
-        Ok(StoreLocation::File(file)) if !file.exists() => {
-            KeyCheck::Fails(setup.config.locations.of_listen(serve::needs_a_key(listen)))
-        }
+        Ok(StoreLocation::File(file)) if !file.exists() => KeyCheck::Fails(serve::needs_a_key(setup, listen)),
         _ => KeyCheck::Unknown(format!(
             "server: 'serve' refuses to listen on {listen} unless the store holds a key that is neither revoked nor expired"
         )),

@@ -312,7 +312,7 @@ async fn refuse_reachable_addresses(setup: &Setup) -> Result<(), CommandError> {
     let server = &setup.config.server;
     for listen in std::iter::once(&server.listen).chain(&server.admin_listen) {
         if !listeners::addresses(listen).await?.iter().all(|address| address.ip().is_loopback()) {
-            return Err(CommandError::Usage(needs_a_key(listen)));
+            return Err(CommandError::Usage(needs_a_key(setup, listen)));
         }
     }
     Ok(())
@@ -320,11 +320,12 @@ async fn refuse_reachable_addresses(setup: &Setup) -> Result<(), CommandError> {
 
 /// The error for an address that other machines can reach while there is no key.
 #[must_use]
-pub fn needs_a_key(listen: &str) -> String {
-    format!(
+pub fn needs_a_key(setup: &Setup, listen: &str) -> String {
+    let problem = format!(
         "other machines can reach {listen}, so the gateway needs a key: add [[keys]] to the configuration, or start once on \
          127.0.0.1 to create keys"
-    )
+    );
+    setup.config.locations.of_address(listen, problem)
 }
 
 /// Whether this is an IP address that other machines can reach. A host name counts as not reachable, because only a name

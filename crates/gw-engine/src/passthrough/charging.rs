@@ -27,6 +27,8 @@ pub(super) struct Charging {
     model: Arc<Model>,
     /// Has the prices of the tokens; None: no tokens are read, or their prices are unknown.
     by_tokens: Option<Arc<Model>>,
+    /// The request names a model that has prices of texts alone, so the texts of its answer tell the cost.
+    is_of_texts: bool,
     /// Has the cost of the request as its fee.
     flat: Option<Arc<Model>>,
     /// The request in tokens, if they matter.
@@ -48,8 +50,10 @@ pub(super) struct AnswerFacts {
     pub(super) reported: Option<Usage>,
     /// The bytes of its texts.
     pub(super) text_bytes: u64,
-    /// Usage may have been reported later, or was left out.
+    /// Usage may have been reported later, or was left out of a stream.
     pub(super) may_lack_usage: bool,
+    /// The answer to a `POST` that has texts, or is a stream.
+    pub(super) may_be_generated: bool,
 }
 
 impl Charging {
@@ -77,6 +81,7 @@ impl Charging {
             model: Arc::clone(model),
             most_prompt: most_prompt.max(prompt_tokens),
             most_seconds: if reads { most_bytes.div_ceil(LEAST_BYTES_PER_SECOND) } else { 0 },
+            is_of_texts: is_recognised && by_tokens().is_some_and(|model| has_prices_of_texts_alone(&model)),
             by_tokens: reads.then(by_tokens).flatten(),
             flat: route.flat.clone(),
             size: CallSize {
@@ -133,7 +138,11 @@ impl Charging {
         match (answer.reported, &self.by_tokens, &self.flat) {
             (Some(_), Some(model), _) => (model, self.size),
             (_, _, Some(flat)) => (flat, without_tokens),
-            (None, Some(model), None) if answer.may_lack_usage => (model, self.size),
+            (None, Some(model), None)
+                if answer.may_lack_usage || answer.may_be_generated && self.is_of_texts =>
+            {
+                (model, self.size)
+            }
             _ => (&self.model, unknown),
         }
     }
@@ -152,7 +161,16 @@ impl Charging {
     }
 }
 
+/// Whether a model has a price of texts, and none of images, sound or other units. Their number is not in the texts of an answer.
+fn has_prices_of_texts_alone(model: &Model) -> bool {
+    let Some(prices) = &model.prices else { return false };
+    let rates = &prices.gateway;
+    let others = [rates.audio_input, rates.audio_output, rates.image_input, rates.image_output];
+    rates.input.is_some() && others.iter().all(Option::is_none) && prices.units.is_empty()
+}
+
 impl AnswerFacts {
     /// A request that was sent, and may have been served.
-    pub(super) const SENT: Self = Self { reported: None, text_bytes: 0, may_lack_usage: true };
+    pub(super) const SENT: Self =
+        Self { reported: None, text_bytes: 0, may_lack_usage: true, may_be_generated: false };
 }

@@ -297,10 +297,14 @@ impl Relay {
     fn facts(&self, is_complete: bool) -> AnswerFacts {
         let scanner = self.parts.scanner.as_ref();
         let (reported, text_bytes) = scanner.map_or((None, 0), |it| (it.usage(), it.text_bytes()));
-        // A complete document without texts and without usage may be no answer of a model: a list, or a file. Nor is one that is read again.
-        let is_generated = text_bytes > 0 || scanner.is_some_and(UsageScanner::is_stream);
-        let may_lack_usage = !is_complete || is_generated && self.parts.method == Method::POST;
-        AnswerFacts { reported, text_bytes, may_lack_usage }
+        let (has_texts, is_stream) = (text_bytes > 0, scanner.is_some_and(UsageScanner::is_stream));
+        AnswerFacts {
+            reported,
+            text_bytes,
+            may_lack_usage: !is_complete || has_texts && is_stream,
+            // A document without texts and without usage is a list, or a file.
+            may_be_generated: self.parts.method == Method::POST && (has_texts || is_stream),
+        }
     }
 
     /// Ends the answer if a timeout is over, and has the task woken for the next one.

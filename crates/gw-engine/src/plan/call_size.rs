@@ -46,7 +46,7 @@ pub(crate) struct CallSize {
     pub(crate) hosted: HostedCalls,
     /// The provider may call the model several times for one answer, because it runs tools itself.
     pub(crate) has_inner_calls: bool,
-    /// Nothing says that the provider does so: a count that no call can have becomes the limit of one call of the model.
+    /// The request does not say that the provider does so. A count that no model can have becomes the limit of one call of the model.
     pub(crate) is_limited_to_one_call: bool,
     /// The provider is sent something whose price the catalogue cannot hold.
     pub(crate) is_unpriced: bool,

@@ -159,6 +159,15 @@ fn check_names_the_place_of_problems_that_show_when_the_parts_are_built() {
             "[server]\nbody_limit = 5\n[[providers]]\nname = \"acme\"\napi = \"openai\"\n",
             &[":2:1: server.body_limit: unknown key", ": providers[0].base_url: ", "2 problems"],
         ),
+        // Its aliases are checked all the same.
+        (
+            "[[providers]]\nname = \"acme\"\napi = \"openai\"\n[aliases]\na = \"acme/none\"\n",
+            &[": providers[0].base_url: ", ":5:5: aliases.a: alias 'a' stands for 'acme/none'", "2 problems"],
+        ),
+        (
+            "[server]\nlisten = \"127.0.0.1:1\"\nadmin_listen = \"0.0.0.0:2\"\n",
+            &[":3:16: server.admin_listen: other machines", "1 problem"],
+        ),
     ] {
         ends(&with_config(config, &["check"]), 2, places);
     }

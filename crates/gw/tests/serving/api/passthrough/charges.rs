@@ -94,7 +94,12 @@ async fn streams_pass_as_they_come_and_every_ending_is_charged() {
 
 #[tokio::test]
 async fn an_answer_without_usage_is_estimated_and_a_count_that_no_model_can_have_is_the_models_limit() {
-    let world = world_with("").await;
+    let world = world_with(
+        "[[passthrough]]\npath = \"/by-second\"\nprovider = \"acme\"\nusage = \"openai\"\n\
+         pricing = { official_per_second = 0.0001 }\n\
+         [[models]]\nid = \"acme/draw\"\npricing = { official_per_image = 0.04 }\n",
+    )
+    .await;
     let asked = json!({"model": FAST, "stream": true});
     let text = json!({"choices": [{"message": {"role": "assistant", "content": "Hello"}}]});
     let huge = 1_u64 << 60;
@@ -121,11 +126,25 @@ async fn an_answer_without_usage_is_estimated_and_a_count_that_no_model_can_have
         assert_eq!((&row["cost_usd"], &row["estimated"]), (&json!(cost), &json!(true)), "{name}: {row}");
         assert_eq!(row["unpriced"], Value::Null, "{name}: {row}");
     }
-    // What is read again was paid before.
+    // An answer that a client reads again was charged when the model wrote it.
     world.upstream.enqueue(Answer::json(200, &text));
-    let answer = world.client.get("/acme/chat/completions/chatcmpl_1").await.ok();
-    let row = row(&world, &answer).await;
-    assert_eq!((&row["cost_usd"], &row["unpriced"]), (&Value::Null, &json!(true)), "{row}");
+    let read_again = world.client.get("/acme/chat/completions/chatcmpl_1").await.ok();
+    // Texts do not tell the number of images. A price of the route is no sign that a model wrote them.
+    world
+        .upstream
+        .enqueue(Answer::json(200, &json!({"data": [{"revised_prompt": "A cat", "url": "https://x"}]})));
+    let drawn = world.client.post_json("/acme/images/generations", &json!({"model": "draw"})).await.ok();
+    world.upstream.enqueue(Answer::sse().chunk("data: {\"b64_json\":\"eA==\"}\n\n").then(Step::EndChunks));
+    let drawing = json!({"model": "draw", "stream": true});
+    let drawn_in_parts = world.client.post_json("/acme/images/generations", &drawing).await.ok();
+    world.upstream.enqueue(Answer::json(200, &json!({"text": "x"})));
+    let media = Some("multipart/form-data; boundary=x");
+    let heard =
+        world.client.send("POST", "/by-second/audio/transcriptions", media, Some(b"--x--")).await.ok();
+    for answer in [read_again, drawn, drawn_in_parts, heard] {
+        let row = row(&world, &answer).await;
+        assert_eq!((&row["cost_usd"], &row["unpriced"]), (&Value::Null, &json!(true)), "{row}");
+    }
 }
 
 #[tokio::test]
