@@ -1,5 +1,6 @@
 //! A WebSocket client of tests. It speaks through tungstenite, and can also send any bytes.
 
+use std::cell::Cell;
 use std::net::SocketAddr;
 
 use futures_util::{SinkExt, StreamExt};
@@ -109,27 +110,30 @@ impl SocketClient {
         self.turn().await.pop().expect("a turn has an event")
     }
 
-    /// Sends a text again and again, at most so many times, while it reads. Returns how often the gateway took it, and the last message.
+    /// Sends a text again and again, at most so many times, while it reads. Returns how often the gateway took it before its close frame,
+    /// and the last message.
+    ///
+    /// After its close frame the gateway reads for a moment, so that the frame arrives. What it reads then does not count.
     pub(crate) async fn flood(self, text: &str, most: usize) -> (usize, Option<Message>) {
         let (mut sink, mut stream) = self.inner.split();
+        let sent = Cell::new(0);
         let sending = async {
-            for sent in 0..most {
-                if sink.send(Message::text(text)).await.is_err() {
-                    return sent;
-                }
+            while sent.get() < most && sink.send(Message::text(text)).await.is_ok() {
+                sent.set(sent.get() + 1);
             }
-            most
         };
         let reading = async {
-            let mut last = None;
+            let mut closed = None;
             while let Some(Ok(message)) = stream.next().await {
                 if !matches!(message, Message::Ping(_) | Message::Pong(_)) {
-                    last = Some(message);
+                    closed = Some((sent.get(), message));
                 }
             }
-            last
+            closed
         };
-        within("the gateway closes", futures_util::future::join(sending, reading)).await
+        // The reader looks first: where the gateway reads again, its close frame is already there.
+        let (closed, ()) = within("the gateway closes", futures_util::future::join(reading, sending)).await;
+        closed.map_or((sent.get(), None), |(taken, last)| (taken, Some(last)))
     }
 
     /// The code and the reason with which the gateway closes.
