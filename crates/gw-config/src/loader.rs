@@ -119,7 +119,8 @@ fn checked(
     overlay::apply(&mut walker, env, names, &mut root);
     let mut report = walker.report;
     let locations = EntryLocations::of(&root, text, &source);
-    let config = Config { locations, ..build::config(&root, &mut report) };
+    let is_blank = document.get_ref().is_empty();
+    let config = Config { locations, is_blank, ..build::config(&root, &mut report) };
     let problems = report.finish(text, &source);
     if !problems.is_empty() {
         let loaded = Loaded { config, path: Some(path.to_owned()) };

@@ -47,6 +47,8 @@ pub struct Loaded {
 pub struct Config {
     /// The locations of the entries in the file.
     pub locations: EntryLocations,
+    /// The text of the file sets nothing: it is empty, or it has comments alone.
+    pub is_blank: bool,
     /// `[server]`.
     pub server: ServerSettings,
     /// `server.reload_on_change`: a changed file is loaded without a signal.

@@ -5,12 +5,13 @@ mod credentials;
 mod headers;
 mod passing;
 mod secret_forms;
+mod secret_mask;
 mod sockets;
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use gw_wire::failure::Failure;
@@ -23,6 +24,8 @@ pub(crate) use self::headers::USER_AGENT_VALUE;
 use self::headers::{Header, configured_headers};
 pub use self::passing::PassedCall;
 use self::secret_forms::secret_forms;
+use self::secret_mask::SecretFinders;
+pub use self::secret_mask::SecretMask;
 use crate::adapter::{Adapter, HttpCall, Signer};
 use crate::client::{Client, UpstreamBody, UpstreamResponse, head_timeout};
 use crate::demo::Demo;
@@ -47,6 +50,8 @@ pub struct Provider {
     /// Gets the calls whose path begins with `//`. None: the provider has one host.
     second_service: Option<Box<Client>>,
     credentials: Credentials,
+    /// The finders of the keys and of the secrets in `headers`, made for the first answer that passes through.
+    secret_finders: OnceLock<Option<Arc<SecretFinders>>>,
     /// Replaces the keys.
     signer: Option<Arc<dyn Signer>>,
     /// Configured headers, which every request carries.
@@ -135,6 +140,7 @@ impl Provider {
             transport,
             second_service,
             credentials,
+            secret_finders: OnceLock::new(),
             signer: built.signer,
             headers,
             timeouts: settings.timeouts.over(defaults),

@@ -5,6 +5,7 @@ mod discovery;
 mod metrics;
 mod watch;
 
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use gw_admin::{
@@ -107,11 +108,29 @@ struct Next {
     certificates: Option<LoadedTls>,
 }
 
+impl Next {
+    /// Whether there is a file and it sets nothing.
+    fn is_blank(&self) -> bool {
+        self.setup.path.is_some() && self.setup.config.is_blank
+    }
+
+    /// The problem of a file that no longer sets anything. A program that writes the file in its place empties it first, and a full disk
+    /// leaves it so. To take it for a configuration would remove every key and every provider.
+    fn blank_file(&self) -> String {
+        let path = self.setup.path.as_deref().unwrap_or(Path::new("")).display();
+        format!(
+            "{path}: the file is empty, as it is while it is being written; only a restart takes an empty file"
+        )
+    }
+}
+
 /// The configuration that was applied last.
 #[derive(Debug)]
 struct Applied {
     fingerprints: Fingerprints,
     timeouts: Timeouts,
+    /// The file set nothing.
+    is_blank: bool,
     discovery: DiscoveryTasks,
 }
 
@@ -125,6 +144,12 @@ impl Reloader {
         let mut discovery = DiscoveryTasks::default();
         discovery.follow(&live.engine);
         let fingerprints = setup.config.fingerprints.clone();
+        let applied = Applied {
+            fingerprints: fingerprints.clone(),
+            timeouts: setup.config.timeouts,
+            is_blank: setup.config.is_blank,
+            discovery,
+        };
         let state = ConfigurationState {
             file: setup.path.as_ref().map(|path| path.display().to_string()),
             loaded_at_ms: unix_millis(),
@@ -135,8 +160,8 @@ impl Reloader {
             found: found_providers(setup, &live.stored),
             live,
             certificates: OnceLock::new(),
-            started: fingerprints.clone(),
-            applied: Mutex::new(Applied { fingerprints, timeouts: setup.config.timeouts, discovery }),
+            started: fingerprints,
+            applied: Mutex::new(applied),
             state: RwLock::new(state),
             metrics,
         })
@@ -158,6 +183,7 @@ impl Reloader {
     pub async fn reload(&self, trigger: Trigger) -> Result<ReloadReport, Vec<String>> {
         let mut applied = self.applied.lock().await;
         let loaded = match self.load().await {
+            Ok(next) if !applied.is_blank && next.is_blank() => Err(vec![next.blank_file()]),
             Ok(next) if trigger.is_quiet() && self.is_applied(&next, &applied) => {
                 let restart_required = self.state.read().restart_required.clone();
                 return Ok(ReloadReport { changes: Vec::new(), restart_required });
@@ -284,6 +310,7 @@ impl Reloader {
         }
         applied.fingerprints = new.clone();
         applied.timeouts = config.timeouts;
+        applied.is_blank = config.is_blank;
         Ok(report)
     }
 

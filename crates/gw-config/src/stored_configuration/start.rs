@@ -88,6 +88,7 @@ fn merged(setup: &Setup, overlay: &Overlay) -> Result<Option<Setup>, MergeError>
     let verdict = merge::check(&file, overlay, overlay.accepted_members());
     let Some(mut merged) = verdict.setup else { return Err(MergeError::Problems(verdict.problems)) };
     merged.config.server.listen.clone_from(&setup.config.server.listen);
+    merged.config.is_blank = setup.config.is_blank;
     if setup.path.is_none() {
         // Without a file, the providers of the environment and of this machine stand beside those of the API.
         let made = provider_names(overlay);

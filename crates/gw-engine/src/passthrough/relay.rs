@@ -3,11 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use gw_providers::client::UpstreamBody;
+use gw_providers::provider::SecretMask;
 use gw_providers::usage_scan::UsageScanner;
 use gw_wire::usage::BYTES_PER_TOKEN;
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
@@ -42,6 +43,8 @@ impl std::error::Error for TornAnswer {}
 #[derive(Debug)]
 pub(super) struct RelayParts {
     pub(super) scanner: Option<UsageScanner>,
+    /// Masks the credentials that the gateway put in. None: it put none in.
+    pub(super) mask: Option<SecretMask>,
     pub(super) method: Method,
     pub(super) accepted: Instant,
     pub(super) due: Instant,
@@ -85,7 +88,8 @@ impl LiveAnswer for Relay {
     }
 
     fn left(&self) -> Option<u64> {
-        self.left
+        let held = self.parts.mask.as_ref().map_or(0, SecretMask::held_bytes);
+        self.left.map(|left| left.saturating_add(held as u64))
     }
 
     fn due(&self) -> Instant {
@@ -111,6 +115,8 @@ struct Relay {
     has_content: bool,
     /// The answer may report usage or be charged.
     is_served: bool,
+    /// The upstream has sent all of it.
+    is_over: bool,
     /// The tokens when the journal was told last.
     told_tokens: u64,
     last_heard: Instant,
@@ -152,6 +158,7 @@ impl RelayedBody {
             is_event_stream: starts(CONTENT_TYPE, b"text/event-stream"),
             has_content: false,
             is_served: (200..300).contains(&status),
+            is_over: false,
             told_tokens: 0,
             last_heard: clock::now(),
             timer: None,
@@ -232,6 +239,31 @@ impl RelayedBody {
 
 impl Relay {
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TornAnswer>>> {
+        while !self.is_over {
+            let polled = ready!(self.poll_upstream(cx));
+            let Some(mask) = &mut self.parts.mask else { return Poll::Ready(polled) };
+            let passed = match polled {
+                Some(Ok(piece)) => {
+                    let passed = mask.pass(piece);
+                    // The connection asks no further once it has the whole length.
+                    let held = if self.left == Some(0) { mask.take_held() } else { Bytes::new() };
+                    if held.is_empty() { passed } else { [passed, held].concat().into() }
+                }
+                Some(Err(torn)) => return Poll::Ready(Some(Err(torn))),
+                None => {
+                    self.is_over = true;
+                    mask.take_held()
+                }
+            };
+            if !passed.is_empty() {
+                return Poll::Ready(Some(Ok(passed)));
+            }
+        }
+        Poll::Ready(None)
+    }
+
+    /// The next piece as the upstream sent it.
+    fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, TornAnswer>>> {
         if self.parts.cut.is_cut() {
             return self.tear(GATEWAY_SHUTDOWN);
         }

@@ -200,11 +200,12 @@ pub(super) async fn send(
     if response.status >= 400 {
         return refused(call, (response, is_injected), &bytes, clocks, due).await;
     }
+    let mask = is_injected.then(|| provider.secret_mask()).flatten();
     let scanner = route.usage.map(|shape| UsageScanner::new(shape, &response.headers));
     Ok(relayed(
         call,
         response,
-        RelayParts { scanner, method, accepted: client.accepted, due, idle: clocks.idle, cut },
+        RelayParts { scanner, mask, method, accepted: client.accepted, due, idle: clocks.idle, cut },
     ))
 }
 

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use gw_store::keys::is_well_formed;
 use gw_testkit::measured::at_most;
 use gw_testkit::upstream::sse_data;
 use gw_testkit::wait::{eventually_true, within};
@@ -100,6 +101,63 @@ async fn a_changed_file_is_noticed() {
     let changed = Setup { aliases: "written = \"acme/fast\"\n", ..Setup::default() };
     replace(&world.gateway, &changed.config(&world.upstream.base_url(), &world.second.base_url()));
     until_status(&world.client, "written", 200).await;
+}
+
+#[tokio::test]
+async fn a_file_that_is_emptied_while_it_is_saved_removes_no_key() {
+    let world = Setup::default().start().await;
+    let admin = world.client.with_key(ADMIN);
+    let text = Setup { aliases: "written = \"acme/fast\"\n", ..Setup::default() }
+        .config(&world.upstream.base_url(), &world.second.base_url());
+    let file = world.gateway.dir().join("gateway.toml");
+    for blank in ["", "\n# keys = []\n"] {
+        std::fs::write(&file, blank).expect("the test's directory is writable");
+        eventually_true("the empty file is refused", async || {
+            let known = state(&admin).await;
+            known["refused_reload"]["problems"][0]
+                .as_str()
+                .is_some_and(|problem| problem.contains("gateway.toml: the file is empty"))
+        })
+        .await;
+        let asked = admin.post_json("/admin/v1/reload", &json!({})).await;
+        assert_eq!((asked.status, &*asked.code()), (400, "invalid_configuration"), "{}", asked.text());
+        world.chat_ok(&chat("smart")).await;
+    }
+    std::fs::write(&file, text).expect("the test's directory is writable");
+    until_status(&world.client, "written", 200).await;
+    assert_eq!(state(&admin).await["refused_reload"], Value::Null);
+}
+
+#[tokio::test]
+async fn a_gateway_that_started_with_an_empty_file_takes_it_again() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let file = folder.path().join("gateway.toml");
+    std::fs::write(&file, "# nothing yet\n").expect("a file");
+    let start = async || {
+        let launch = Launch::new(binary()).arg("--config").arg(file.display().to_string());
+        let launch = launch.arg("--listen").arg("127.0.0.1:0");
+        launch.env("MODEL_GATEWAY_DATA_DIR", &folder.path().join("data").display().to_string()).start().await
+    };
+    let first = start().await;
+    let made = eventually("the first start prints an admin key", || {
+        let printed = [first.stderr(), first.stdout()].concat().join(" ");
+        printed.split_whitespace().find(|word| is_well_formed(word)).map(str::to_owned)
+    })
+    .await;
+    let admin = first.client().with_key(&made);
+    let path = "/admin/v1/config/aliases/short";
+    let entry = json!({"targets": ["demo/chat"]}).to_string();
+    let made_alias = admin.send("PUT", path, Some("application/json"), Some(entry.as_bytes())).await;
+    assert_eq!(made_alias.status, 201, "{}", made_alias.text());
+    drop(first);
+    // The entry of the API is no setting of the file.
+    let again = start().await;
+    let admin = again.client().with_key(&made);
+    for text in ["", "# still nothing\n"] {
+        std::fs::write(&file, text).expect("a file");
+        admin.post_json("/admin/v1/reload", &json!({})).await.ok();
+    }
+    assert_eq!(state(&admin).await["refused_reload"], Value::Null);
 }
 
 #[tokio::test]

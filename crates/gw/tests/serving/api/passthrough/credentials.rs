@@ -256,3 +256,37 @@ async fn a_header_of_the_upstream_tells_no_secret_of_the_operator() {
         assert!(answer.headers.iter().all(|(_, value)| !value.contains(UPSTREAM_KEY)), "{status}");
     }
 }
+
+#[tokio::test]
+async fn a_body_that_repeats_the_operators_credential_comes_with_a_mask_of_its_length() {
+    let world = world_with("").await;
+    let mask = "*".repeat(UPSTREAM_KEY.len());
+    let text = format!("{{\"auth\":\"Bearer {UPSTREAM_KEY}\",\"note\":\"sk-upstream\"}}");
+    let masked = text.replace(UPSTREAM_KEY, &mask);
+    for status in [200, 302] {
+        world.upstream.enqueue(Answer::full(status, &[("content-type", "application/json")], &text));
+        let answer = world.client.get("/fee/x").await;
+        assert_eq!((answer.status, answer.text()), (status, masked.clone()));
+        assert_eq!(answer.header("content-length"), Some(&*text.len().to_string()));
+    }
+    // The end of a body may begin like the credential.
+    for end in ["s", "sk-upstream-canary-739"] {
+        world.upstream.enqueue(Answer::full(200, &[("content-type", "text/plain")], end));
+        assert_eq!(world.client.get("/fee/x").await.ok().text(), end);
+        world.upstream.enqueue(Answer::sse().chunk(end).end());
+        assert_eq!(world.client.get("/fee/x").await.ok().text(), end);
+    }
+    // The pieces of a stream share it.
+    let events = format!("data: {text}\n\ndata: [DONE]\n\n");
+    let stream = Answer::full(200, &[("content-type", "text/event-stream")], &events);
+    for size in [1, 7] {
+        world.upstream.enqueue(stream.in_pieces(std::iter::repeat(size)));
+        let answer = world.client.get("/fee/x").await.ok();
+        assert_eq!(answer.text(), events.replace(UPSTREAM_KEY, &mask), "{size}");
+        assert!(!answer.broken);
+    }
+    // On a route without `inject` the credential is the client's own.
+    let own = world.client.without_key().with_header("x-gateway-key", KEY);
+    world.upstream.enqueue(Answer::full(200, &[("content-type", "application/json")], &text));
+    assert_eq!(own.get("/own/x").await.ok().text(), text);
+}
