@@ -34,6 +34,7 @@ use crate::gemini_url;
 use crate::generate::{Generation, generate, rare_header};
 use crate::live_tail;
 use crate::management_call::ManagementCall;
+use crate::masked_keys::masked_keys;
 use crate::ops;
 use crate::origin::{GatewayResponse, Origin};
 use crate::outgoing::Outgoing;
@@ -77,7 +78,8 @@ where
         accepted,
         request_id: request_id::generate(),
         client_request_id: rare_header(&parts.headers, &CLIENT_REQUEST_ID)
-            .and_then(|value| sanitise(value.as_bytes())),
+            .and_then(|value| sanitise(value.as_bytes()))
+            .map(|id| masked_keys(&id).into_owned()),
         method: parts.method.clone(),
         uri: parts.uri.clone(),
         route: found.label(),

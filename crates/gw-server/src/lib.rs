@@ -36,6 +36,7 @@ mod lingering;
 mod listener;
 mod live_tail;
 mod management_call;
+mod masked_keys;
 mod metrics;
 mod ops;
 mod origin;

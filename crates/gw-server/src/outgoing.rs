@@ -85,6 +85,11 @@ impl<S: StreamDeadline, W: BodyObserver> Outgoing<S, W> {
                 observer.completed();
                 None
             }
+            // The connection asks for no piece of a body that has none.
+            Content::Relay(body) if body.is_over() => {
+                observer.completed();
+                None
+            }
             Content::Full(_) => Some(deadline),
             Content::Stream(stream) => stream.deadline(),
             Content::Relay(body) => body.due(),

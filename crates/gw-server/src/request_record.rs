@@ -17,6 +17,7 @@ use crate::access_log::LogLine;
 use crate::admission::Meter;
 use crate::in_flight::InFlightPermit;
 use crate::listener::Listener;
+use crate::masked_keys::masked_keys;
 use crate::metrics::RouteLabel;
 use crate::outgoing::BodyObserver;
 use crate::stall::note_deadline;
@@ -188,9 +189,10 @@ impl RequestRecord {
         let outcome = record.as_ref().and_then(|record| record.status).filter(|outcome| *outcome != "ok");
         // The gateway itself ended a stream that ran into its total timeout.
         let is_late = outcome == Some(Kind::UpstreamTimeout.code());
-        let status = if self.is_complete || is_late { sent } else { CLIENT_CLOSED };
+        let has_left = self.status.is_none() || !(self.is_complete || is_late);
+        let status = if has_left { CLIENT_CLOSED } else { sent };
         let code = match (&self.code, outcome) {
-            _ if status == CLIENT_CLOSED => Kind::ClientClosedRequest.code(),
+            _ if has_left => Kind::ClientClosedRequest.code(),
             (Some(code), _) => code,
             (None, Some(outcome)) => outcome,
             (None, None) => "ok",
@@ -199,12 +201,14 @@ impl RequestRecord {
         let exemplar = trace.map(|trace| trace.id());
         self.state.metrics.count_request(self.route, &self.method, status, duration, exemplar);
         let accepted_at = SystemTime::now().checked_sub(duration).unwrap_or(SystemTime::UNIX_EPOCH);
+        let path = self.uri.path();
+        let path = if path == self.route.pattern { path.into() } else { masked_keys(path) };
         self.state.log.write(&LogLine {
             accepted: accepted_at,
             request_id: &self.request_id,
             client_request_id: self.client_request_id.as_deref(),
             method: self.method.as_str(),
-            path: self.uri.path(),
+            path: &path,
             route: self.route.pattern,
             status,
             code,

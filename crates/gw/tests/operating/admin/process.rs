@@ -44,6 +44,23 @@ async fn every_request_is_one_json_line_on_stdout() {
 }
 
 #[tokio::test]
+async fn a_key_in_a_url_or_in_the_id_of_a_request_is_logged_without_its_secret() {
+    let world = world().await;
+    let key = format!("sk-gw-abc123{}", "S3cr3t".repeat(7));
+    let client = world.client.with_header("x-client-request-id", &format!("mine-{key}"));
+    let answer = client.get(&format!("/v1/models/{key}")).await;
+    assert_eq!(answer.status, 404);
+    let line = world.gateway.log_of(answer.header("x-request-id").expect("an id")).await;
+    assert_eq!(
+        (&line["path"], &line["client_request_id"]),
+        (&json!("/v1/models/sk-gw-abc123***"), &json!("mine-sk-gw-abc123***")),
+        "{line}"
+    );
+    let said = [world.gateway.stdout(), world.gateway.stderr()].concat().join("\n");
+    assert!(!said.contains("S3cr3t"), "{said}");
+}
+
+#[tokio::test]
 async fn prompts_answers_and_keys_never_show_up_in_logs() {
     let world = Setup { extra: String::new(), ..Setup::default() }.start().await;
     let canary = "canary-prompt-4711";

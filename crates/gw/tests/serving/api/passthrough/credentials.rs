@@ -174,6 +174,9 @@ async fn statuses_redirects_and_headers_of_the_upstream_pass() {
         let cost = if status < 300 { json!(0.0125) } else { json!(0) };
         assert_eq!((&row["cost_usd"], &row["surface"]), (&cost, &json!("passthrough")), "{status}: {row}");
         assert_eq!(row["status"] == "ok", status < 400, "{status}: {row}");
+        let line = world.gateway.log_of(answer.header("x-request-id").expect("an id")).await;
+        assert_eq!((&line["status"], &line["code"]), (&json!(status), &row["status"]), "{line}");
+        assert_ne!(line["code"], "client_closed_request", "the client got the upstream's answer");
     }
     assert_eq!(elsewhere.hits(), 0, "no redirect is followed");
     let secret = format!("Incorrect API key provided: {UPSTREAM_KEY}");
@@ -206,6 +209,8 @@ async fn a_route_has_its_methods_and_the_gateways_own_urls_come_first() {
     world.upstream.enqueue(Answer::raw("HTTP/1.1 200 OK\r\ncontent-length: 77\r\nx-vendor: v\r\n\r\n"));
     let answer = world.client.send("HEAD", "/fee/x", None, None).await.ok();
     assert_eq!((answer.header("content-length"), answer.body.len()), (Some("77"), 0));
+    let line = world.gateway.log_of(answer.header("x-request-id").expect("an id")).await;
+    assert_eq!((&line["status"], &line["code"]), (&json!(200), &json!("ok")), "{line}");
     // `/v1` is a route, too.
     assert_eq!(world.client.get("/v1/files").await.ok().json(), json!({"second": true}));
     assert_eq!(world.client.get("/v1/models").await.ok().json()["object"], "list");
