@@ -73,7 +73,8 @@ pub(super) static ROUTING: Section = Section {
             "on_disconnect",
             words!(RoutingSettings, drain_on_disconnect, "cancel" => false, "drain" => true),
             "The upstream call of a client that disconnects: `cancel` ends it at once, `drain` reads it to its end to learn its \
-             usage (for at most 30 s, and at most 256 calls). A cancelled response in the background always ends its call.",
+             usage (for at most 30 s, and at most 256 calls). A cancelled response in the background \
+             and a client that leaves a pass-through route always end their call.",
         ),
         words_of(
             "mid_stream",
