@@ -210,7 +210,7 @@ impl ProbedEndpoint {
         if !(200..300).contains(&response.status) {
             let body = collect(response.body, &self.timeouts).await?;
             self.note_echo(name, &body);
-            let failure = self.provider.adapter().classify(response.status, &response.headers, &body);
+            let failure = self.provider.classify(response.status, &response.headers, &body);
             return Err(failure.with_status(response.status));
         }
         let decoder = self.provider.adapter().stream(&encoded.reading);

@@ -4,8 +4,8 @@ mod account;
 mod credentials;
 mod headers;
 mod passing;
-mod secret_forms;
 mod secret_mask;
+mod secret_patterns;
 mod sockets;
 
 use std::fmt;
@@ -23,9 +23,8 @@ pub use self::credentials::KeyState;
 pub(crate) use self::headers::USER_AGENT_VALUE;
 use self::headers::{Header, configured_headers};
 pub use self::passing::PassedCall;
-use self::secret_forms::secret_forms;
-use self::secret_mask::SecretFinders;
 pub use self::secret_mask::SecretMask;
+use self::secret_patterns::SecretPatterns;
 use crate::adapter::{Adapter, HttpCall, Signer};
 use crate::client::{Client, UpstreamBody, UpstreamResponse, head_timeout};
 use crate::demo::Demo;
@@ -35,10 +34,6 @@ use crate::seal::{Issuer, Sealer};
 use crate::settings::{Api, PromptCacheSettings, ProviderError, ProviderSettings, SettingsError, Timeouts};
 use crate::surfaces::Surfaces;
 use crate::{presets, registry};
-
-/// The shortest secret that [`Provider::censor`] removes. Shorter values (`none`, the name of a team) are ordinary
-/// words.
-const MIN_SECRET_BYTES: usize = 8;
 
 /// A provider that is ready to be called.
 pub struct Provider {
@@ -50,8 +45,10 @@ pub struct Provider {
     /// Gets the calls whose path begins with `//`. None: the provider has one host.
     second_service: Option<Box<Client>>,
     credentials: Credentials,
-    /// The finders of the keys and of the secrets in `headers`, made for the first answer that passes through.
-    secret_finders: OnceLock<Option<Arc<SecretFinders>>>,
+    /// The secrets that may not stand in errors, made for the first error.
+    error_secrets: OnceLock<Option<Arc<SecretPatterns>>>,
+    /// The secrets that are masked in answers, made for the first answer that passes through.
+    body_secrets: OnceLock<Option<Arc<SecretPatterns>>>,
     /// Replaces the keys.
     signer: Option<Arc<dyn Signer>>,
     /// Configured headers, which every request carries.
@@ -140,7 +137,8 @@ impl Provider {
             transport,
             second_service,
             credentials,
-            secret_finders: OnceLock::new(),
+            error_secrets: OnceLock::new(),
+            body_secrets: OnceLock::new(),
             signer: built.signer,
             headers,
             timeouts: settings.timeouts.over(defaults),
@@ -308,34 +306,6 @@ impl Provider {
         let path = call.path.strip_prefix('/').filter(|path| path.starts_with('/'))?;
         call.path = path.to_owned();
         Some(second)
-    }
-
-    /// Removes this provider's secrets from an upstream's message. Some upstreams repeat the key of the call, and not
-    /// every key looks like one.
-    #[must_use]
-    pub fn censor(&self, mut failure: Failure) -> Failure {
-        let Failure { message, detail, code, reason, .. } = &mut failure;
-        for text in [Some(message), detail.as_mut(), code.as_mut(), reason.as_mut()].into_iter().flatten() {
-            self.censor_text(text);
-        }
-        failure
-    }
-
-    /// Removes this provider's secrets from a text.
-    pub fn censor_text(&self, text: &mut String) {
-        let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok());
-        let signed = self.signer.iter().flat_map(|signer| signer.secrets());
-        let known = self.credentials.bare().chain(headers).map(str::to_owned);
-        // No form of a secret is shorter than the secret.
-        let may_hold = |secret: &String| (MIN_SECRET_BYTES..=text.len()).contains(&secret.len());
-        let secrets: Vec<String> = known.chain(signed).filter(may_hold).collect();
-        for secret in secrets {
-            for form in secret_forms(secret) {
-                if text.contains(&form) {
-                    *text = text.replace(&form, "[redacted]");
-                }
-            }
-        }
     }
 
     /// Records whether the provider accepted the key of a call.

@@ -298,7 +298,7 @@ impl AttemptContext {
         let by = self.deadline(clocks).min(tokio::time::Instant::now() + ERROR_BODY_TIME);
         let reading = response.body.collect(MAX_ERROR_BYTES, clocks.idle, by);
         let body = reading.await.unwrap_or_default();
-        let failure = candidate.provider.adapter().classify(status, &headers, &body);
+        let failure = candidate.provider.classify(status, &headers, &body);
         candidate.provider.record_outcome(key, Err(&failure));
         failure
     }

@@ -1,5 +1,6 @@
 //! Sends a request that passes through, and judges the head of its answer.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,8 +132,18 @@ impl SentCall {
 
     /// Removes the secrets of all providers.
     fn censor(&self, text: &mut String) {
-        self.candidate.provider.censor_text(text);
-        self.snapshot.providers.values().for_each(|provider| provider.censor_text(text));
+        if let Cow::Owned(censored) = self.censored(text.as_bytes()) {
+            *text = String::from_utf8_lossy(&censored).into_owned();
+        }
+    }
+
+    /// The bytes without the secrets of all providers.
+    fn censored<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        let providers = std::iter::once(&self.candidate.provider).chain(self.snapshot.providers.values());
+        providers.fold(Cow::Borrowed(bytes), |bytes, provider| match provider.censored(&bytes) {
+            Cow::Borrowed(_) => bytes,
+            Cow::Owned(censored) => Cow::Owned(censored),
+        })
     }
 }
 
@@ -236,7 +247,7 @@ async fn refused(
     let by = tokio::time::Instant::from(due).min(tokio::time::Instant::now() + REFUSAL_TIME);
     let read = body.collect(MAX_REFUSAL_BYTES, clocks.idle, by).await;
     let known = read.as_deref().unwrap_or_default();
-    let mut failure = call.candidate.provider.adapter().classify(status, &headers, known);
+    let mut failure = call.candidate.provider.classify(status, &headers, known);
     // The client chose the URL, so its refusal says nothing about the operator's keys, which all requests share.
     if is_injected && status == 401 {
         failure.kind = FailureKind::Auth;
@@ -255,10 +266,10 @@ async fn refused(
 
 /// Some upstreams repeat the key of a call.
 fn without_secrets(call: &SentCall, body: Bytes) -> Bytes {
-    let Ok(text) = std::str::from_utf8(&body) else { return body };
-    let mut censored = text.to_owned();
-    call.censor(&mut censored);
-    if censored == text { body } else { censored.into() }
+    match call.censored(&body) {
+        Cow::Borrowed(_) => body,
+        Cow::Owned(censored) => censored.into(),
+    }
 }
 
 /// Some upstreams repeat the key of a call in a header: in the address of a redirect, for example.

@@ -35,7 +35,7 @@ pub(crate) async fn open(
             Ok(socket)
         }
         SocketAnswer::Refused { status, headers, body, key } => {
-            let failure = provider.adapter().classify(status, &headers, &body);
+            let failure = provider.classify(status, &headers, &body);
             provider.record_outcome(key, Err(&failure));
             Err(failure)
         }

@@ -1,105 +1,46 @@
-//! Masks the credentials of a provider in an answer that passes through as it comes.
+//! The secrets of a provider, and their removal from what its upstream says.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use bytes::{Bytes, BytesMut};
-use memchr::memmem::Finder;
+use gw_wire::failure::Failure;
+use http::HeaderMap;
 
 use super::Provider;
-use super::secret_forms::secret_forms;
+use super::secret_patterns::SecretPatterns;
 
-/// The shortest secret that is masked. A shorter one may be an ordinary word of an answer (`not-needed`, `lm-studio`).
-const MIN_SECRET_BYTES: usize = 16;
+/// The shortest secret that is removed from an error. Shorter values (`none`, the name of a team) are ordinary words.
+const MIN_SECRET_BYTES: usize = 8;
+/// The shortest secret that is masked in an answer. A shorter one may be a word of the answer (`not-needed`, `lm-studio`).
+const MIN_MASKED_BYTES: usize = 16;
 /// Parts of the names of headers whose configured values are secrets.
-const SECRET_NAMES: [&str; 7] = ["auth", "cookie", "credential", "key", "password", "secret", "token"];
+const SECRET_NAMES: [&str; 11] =
+    ["access", "auth", "cookie", "credential", "hook", "key", "pass", "secret", "session", "sig", "token"];
+/// The mark in the place of a secret in an error.
+const REDACTED: &str = "[redacted]";
 /// A mask is as long as the secret, so that the length of the body stays.
 const MASK: u8 = b'*';
 
-/// The forms of a provider's credentials.
-pub(super) struct SecretFinders {
-    forms: Vec<Finder<'static>>,
-    longest: usize,
-    /// The bytes with which a form begins.
-    first: [bool; 256],
-}
-
-/// Masks credentials in the pieces of one body. It finds one that two pieces share, so it may hold the end of a piece back.
+/// Masks secrets in the pieces of one body. It finds one that two pieces share, so it may hold the end of a piece back.
 pub struct SecretMask {
-    finders: Arc<SecretFinders>,
-    /// The end of the last piece: the beginning of a form.
+    patterns: Arc<SecretPatterns>,
+    /// The end of the last piece: the beginning of a secret.
     held: Bytes,
-}
-
-impl SecretFinders {
-    /// The finders for these secrets. None: there is none.
-    fn new(secrets: impl Iterator<Item = String>) -> Option<Self> {
-        let long_enough = secrets.filter(|secret| secret.len() >= MIN_SECRET_BYTES);
-        let mut forms: Vec<String> = long_enough.flat_map(secret_forms).collect();
-        // The padding alone tells nothing.
-        forms.iter_mut().for_each(|form| form.truncate(form.trim_end_matches('=').len()));
-        forms.sort_unstable();
-        forms.dedup();
-        let longest = forms.iter().map(String::len).max()?;
-        let mut first = [false; 256];
-        for byte in forms.iter().filter_map(|form| form.bytes().next()) {
-            if let Some(known) = first.get_mut(usize::from(byte)) {
-                *known = true;
-            }
-        }
-        let forms = forms.iter().map(|form| Finder::new(form).into_owned()).collect();
-        Some(Self { forms, longest, first })
-    }
-
-    /// The text with masks, and the end of the last one. None: it holds no form.
-    fn masked(&self, text: &[u8]) -> Option<(BytesMut, usize)> {
-        let mut masked: Option<BytesMut> = None;
-        let mut end = 0;
-        for form in &self.forms {
-            for at in form.find_iter(text) {
-                let range = at..at + form.needle().len();
-                end = end.max(range.end);
-                let masked = masked.get_or_insert_with(|| BytesMut::from(text));
-                if let Some(secret) = masked.get_mut(range) {
-                    secret.fill(MASK);
-                }
-            }
-        }
-        Some((masked?, end))
-    }
-
-    /// The place at which the text may begin a form that it does not end.
-    fn begun(&self, text: &[u8]) -> Option<usize> {
-        let from = text.len().saturating_sub(self.longest - 1);
-        (from..text.len()).find(|&at| {
-            let rest = text.get(at..).unwrap_or_default();
-            let is_first = rest.first().is_some_and(|byte| self.first.get(usize::from(*byte)) == Some(&true));
-            is_first && self.forms.iter().any(|form| form.needle().starts_with(rest))
-        })
-    }
+    /// The bytes at the beginning of `held` that end a secret.
+    masked: usize,
 }
 
 impl SecretMask {
     /// The next bytes of the body that may pass, for this piece of it.
     #[must_use]
     pub fn pass(&mut self, piece: Bytes) -> Bytes {
-        let mut text = if self.held.is_empty() {
-            piece
-        } else {
-            Bytes::from([std::mem::take(&mut self.held), piece].concat())
-        };
-        let begun = self.finders.begun(&text);
-        let masked = self.finders.masked(&text);
-        let masked_end = masked.as_ref().map_or(0, |(_, end)| *end);
-        if let Some((masked, _)) = masked {
-            text = masked.freeze();
-        }
-        if let Some(begun) = begun.map(|at| at.max(masked_end)) {
-            // A copy, because a few bytes would keep the memory of the piece.
-            self.held = Bytes::copy_from_slice(text.get(begun..).unwrap_or_default());
-            text.truncate(begun);
-        }
-        text
+        let text = if self.held.is_empty() { piece } else { [self.take_unmasked(), piece].concat().into() };
+        let until = self.patterns.begun(&text).unwrap_or(text.len());
+        self.split(text, until)
     }
 
     /// The bytes that are held back.
@@ -111,7 +52,40 @@ impl SecretMask {
     /// The bytes that were held back, at the end of the body.
     #[must_use]
     pub fn take_held(&mut self) -> Bytes {
+        let text = self.take_unmasked();
+        let until = text.len();
+        self.split(text, until)
+    }
+
+    fn take_unmasked(&mut self) -> Bytes {
         std::mem::take(&mut self.held)
+    }
+
+    /// Holds the text back from `until` on. Returns the text before it, with masks.
+    fn split(&mut self, mut text: Bytes, until: usize) -> Bytes {
+        let mut found = self.patterns.find(&text);
+        if self.masked > 0 {
+            found.push(0..self.masked);
+        }
+        // A secret that begins before the held text ends in it.
+        let end = found.iter().filter(|range| range.start < until).map(|range| range.end).max();
+        self.masked = end.unwrap_or(0).saturating_sub(until);
+        if until < text.len() {
+            // A copy, because a few bytes would keep the memory of the piece.
+            self.held = Bytes::copy_from_slice(text.get(until..).unwrap_or_default());
+            text.truncate(until);
+        }
+        if found.is_empty() {
+            return text;
+        }
+        let mut masked = BytesMut::from(text);
+        for range in found {
+            let range = range.start.min(until)..range.end.min(until);
+            if let Some(secret) = masked.get_mut(range) {
+                secret.fill(MASK);
+            }
+        }
+        masked.freeze()
     }
 }
 
@@ -122,25 +96,87 @@ impl fmt::Debug for SecretMask {
 }
 
 impl Provider {
+    /// Reads the failure of an answer with an error status, as the dialect does, without this provider's secrets.
+    #[must_use]
+    pub fn classify(&self, status: u16, headers: &HeaderMap, body: &[u8]) -> Failure {
+        // A guess of what looks like a key may replace a part of a secret, and leave the other part.
+        self.censor(self.adapter().classify(status, headers, &self.censored(body)))
+    }
+
+    /// Removes this provider's secrets from an upstream's message. Some upstreams repeat the key of the call, and not
+    /// every key looks like one.
+    #[must_use]
+    pub fn censor(&self, mut failure: Failure) -> Failure {
+        let Failure { message, detail, code, reason, .. } = &mut failure;
+        for text in [Some(message), detail.as_mut(), code.as_mut(), reason.as_mut()].into_iter().flatten() {
+            self.censor_text(text);
+        }
+        failure
+    }
+
+    /// Removes this provider's secrets from a text.
+    pub fn censor_text(&self, text: &mut String) {
+        if let Cow::Owned(censored) = self.censored(text.as_bytes()) {
+            *text = String::from_utf8_lossy(&censored).into_owned();
+        }
+    }
+
+    /// The bytes without this provider's secrets.
+    #[must_use]
+    pub fn censored<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
+        let patterns = match &self.signer {
+            // Its credentials change.
+            Some(_) => self.error_patterns(),
+            None => self.error_secrets.get_or_init(|| self.error_patterns()).clone(),
+        };
+        let censored = patterns.and_then(|patterns| patterns.replaced(bytes, REDACTED));
+        censored.map_or(Cow::Borrowed(bytes), Cow::Owned)
+    }
+
     /// A mask for a body that answers a call with this provider's credentials. None: it has none.
     #[must_use]
     pub fn secret_mask(&self) -> Option<SecretMask> {
-        let finders = match &self.signer {
-            // Its credentials change.
-            Some(signer) => self.finders(signer.secrets()).map(Arc::new),
-            None => self.secret_finders.get_or_init(|| self.finders(Vec::new()).map(Arc::new)).clone(),
+        let patterns = match &self.signer {
+            Some(_) => self.body_patterns(),
+            None => self.body_secrets.get_or_init(|| self.body_patterns()).clone(),
         };
-        finders.map(|finders| SecretMask { finders, held: Bytes::new() })
+        patterns.map(|patterns| SecretMask { patterns, held: Bytes::new(), masked: 0 })
     }
 
-    fn finders(&self, signed: Vec<String>) -> Option<SecretFinders> {
-        let is_secret = |name: &str| SECRET_NAMES.iter().any(|part| name.contains(part));
-        let headers = self.headers.iter().filter(|(name, _)| is_secret(name.as_str()));
-        // A scheme may stand before the secret.
-        let headers = headers.filter_map(|(_, value)| value.to_str().ok()?.rsplit(' ').next());
-        let known = self.credentials.bare().chain(headers).map(str::to_owned);
-        SecretFinders::new(known.chain(signed))
+    /// The patterns of all that may not stand in an error.
+    fn error_patterns(&self) -> Option<Arc<SecretPatterns>> {
+        let headers = self.headers.iter().filter_map(|(_, value)| value.to_str().ok()).map(str::to_owned);
+        let secrets = self.secrets().chain(headers);
+        SecretPatterns::new(secrets.filter(|secret| secret.len() >= MIN_SECRET_BYTES)).map(Arc::new)
     }
+
+    /// The patterns of all that is masked in an answer.
+    fn body_patterns(&self) -> Option<Arc<SecretPatterns>> {
+        SecretPatterns::new(self.secrets().filter(|secret| secret.len() >= MIN_MASKED_BYTES)).map(Arc::new)
+    }
+
+    /// The keys, the current secrets of the signer, and the values of headers that are secrets by their names.
+    fn secrets(&self) -> impl Iterator<Item = String> {
+        let is_secret = |name: &str| SECRET_NAMES.iter().any(|part| name.contains(part));
+        let headers = self.headers.iter().filter(move |(name, _)| is_secret(name.as_str()));
+        let of_headers = headers.filter_map(|(_, value)| value.to_str().ok()).flat_map(parts_of);
+        let signed = self.signer.iter().flat_map(|signer| signer.secrets());
+        self.credentials.bare().map(str::to_owned).chain(of_headers).chain(signed)
+    }
+}
+
+/// The value of a header, and its parts: the token behind a scheme, the values of cookies, the name and the password of `Basic`.
+fn parts_of(value: &str) -> Vec<String> {
+    let mut parts = vec![value.to_owned()];
+    for word in value.split([' ', ',', ';']).filter(|word| !word.is_empty()) {
+        parts.push(word.to_owned());
+        parts.extend(word.split_once('=').map(|(_, value)| value.trim_matches('"').to_owned()));
+        let pair = STANDARD.decode(word).ok().and_then(|bytes| String::from_utf8(bytes).ok());
+        parts.extend(
+            pair.as_deref().and_then(|pair| pair.split_once(':')).map(|(_, password)| password.to_owned()),
+        );
+    }
+    parts
 }
 
 #[cfg(test)]
@@ -149,12 +185,14 @@ mod tests {
 
     use super::*;
 
-    const SECRET: &str = "sk-upstream-secret-1";
+    const SECRET: &str = "sk-upstream/secret+1";
+    const LONGER: &str = "sk-upstream/secret+1-and-more";
+    const REPEATING: &str = "abababababababab";
 
     fn mask() -> SecretMask {
-        let finders =
-            SecretFinders::new([SECRET, "abababababababab", "too-short"].map(str::to_owned).into_iter());
-        SecretMask { finders: Arc::new(finders.expect("secrets")), held: Bytes::new() }
+        let secrets = [SECRET, LONGER, REPEATING].map(str::to_owned).into_iter();
+        let patterns = SecretPatterns::new(secrets).expect("secrets");
+        SecretMask { patterns: Arc::new(patterns), held: Bytes::new(), masked: 0 }
     }
 
     fn passed<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> Vec<u8> {
@@ -162,16 +200,29 @@ mod tests {
         let mut out: Vec<u8> = Vec::new();
         for piece in pieces {
             out.extend(mask.pass(Bytes::copy_from_slice(piece)));
+            assert!(mask.held_bytes() <= mask.patterns_longest(), "{}", mask.held_bytes());
         }
         out.extend(mask.take_held());
         out
     }
 
+    impl SecretMask {
+        fn patterns_longest(&self) -> usize {
+            6 * 2 * LONGER.len()
+        }
+    }
+
     #[test]
-    fn every_form_is_masked_with_its_length_wherever_two_pieces_meet() {
-        for form in secret_forms(SECRET.to_owned()) {
+    fn a_secret_is_masked_with_its_length_wherever_two_pieces_meet() {
+        for form in [
+            SECRET.to_owned(),
+            LONGER.to_owned(),
+            LONGER.replace('/', "\\/"),
+            SECRET.replace('/', "%2f").replace('+', "%2B"),
+            STANDARD.encode(SECRET),
+        ] {
             let form = form.trim_end_matches('=');
-            let text = format!("{{\"a\":\"s{form}\",\"b\":\"sk-up\",\"c\":\"{form}{form}\"}}");
+            let text = format!("{{\"a\":\"s{form}\",\"b\":\"sk-up\",\"c\":\"{form}\"}}");
             let expected = text.replace(form, &"*".repeat(form.len()));
             for cut in 0..text.len() {
                 let (start, end) = text.as_bytes().split_at(cut);
@@ -180,25 +231,39 @@ mod tests {
             let bytes = text.as_bytes().chunks(1);
             assert_eq!(String::from_utf8_lossy(&passed(bytes)), expected);
         }
+        let repeating = REPEATING.repeat(9);
+        assert_eq!(passed(repeating.as_bytes().chunks(3)), "*".repeat(repeating.len()).into_bytes());
     }
 
     #[test]
-    fn only_the_beginning_of_a_form_is_held_back() {
+    fn only_the_beginning_of_a_secret_is_held_back() {
         let mut mask = mask();
         let event = Bytes::from_static(b"data: {\"text\":\"sk-\"}\n\n");
         assert_eq!((mask.pass(event.clone()), mask.held_bytes()), (event, 0));
-        assert_eq!(
-            (&mask.pass(Bytes::from_static(b"a key: sk-up"))[..], mask.held_bytes()),
-            (&b"a key: "[..], 5)
-        );
+        let begun = mask.pass(Bytes::from_static(b"a key: sk-up"));
+        assert_eq!((&begun[..], mask.held_bytes()), (&b"a key: "[..], 5));
         assert_eq!(&mask.pass(Bytes::from_static(b"per"))[..], b"sk-upper");
         assert_eq!(format!("{mask:?}"), "SecretMask { held_bytes: 0, .. }");
+    }
+
+    #[test]
+    fn the_parts_of_a_header_are_known() {
+        let parts = parts_of("session=abc; other=\"d\"");
+        assert!(
+            ["abc", "d", "session=abc"].iter().all(|part| parts.iter().any(|known| known == part)),
+            "{parts:?}"
+        );
+        let basic = parts_of(&format!("Basic {}", STANDARD.encode("user:pass:word")));
+        assert!(basic.iter().any(|part| part == "pass:word"), "{basic:?}");
+        assert!(parts_of("Bearer token").contains(&"token".to_owned()));
     }
 
     proptest! {
         #[test]
         fn no_cut_of_a_body_shows_a_secret_or_changes_another_byte(
-            parts in proptest::collection::vec(prop_oneof!["[a-z\\-]{0,6}", Just(SECRET.to_owned()), "sk-u[pq]s?"], 0..8),
+            parts in proptest::collection::vec(
+                prop_oneof!["[a-z\\-]{0,6}", Just(SECRET.to_owned()), Just(LONGER.to_owned()), "sk-u[pq]s?", "(ab){1,12}"], 0..8,
+            ),
             sizes in proptest::collection::vec(1usize..9, 1..20),
         ) {
             let text = parts.concat();
@@ -212,8 +277,11 @@ mod tests {
                 pieces.push(piece);
                 rest = next;
             }
-            let out = passed(pieces);
-            prop_assert_eq!(String::from_utf8_lossy(&out), text.replace(SECRET, &"*".repeat(SECRET.len())));
+            let whole = passed([text.as_bytes()]);
+            let shown = String::from_utf8_lossy(&whole);
+            prop_assert!(!shown.contains(SECRET) && !shown.contains(REPEATING), "{}", shown);
+            let in_pieces = passed(pieces);
+            prop_assert_eq!(shown, String::from_utf8_lossy(&in_pieces));
         }
     }
 }

@@ -144,7 +144,8 @@ async fn observe(relay: &Relay, text: Utf8Bytes) -> (Utf8Bytes, Consequences) {
     let event = read_upstream(&text);
     let consequences = consequences_of(relay, &text, &event).await;
     // Providers repeat the key that they refuse.
-    let is_failure = event.kind == "error" || event.kind == DONE && event.status.as_deref() == Some("failed");
+    let is_incomplete = event.kind == DONE && event.status.as_deref() != Some("completed");
+    let is_failure = event.kind == "error" || event.kind.ends_with(".failed") || is_incomplete;
     if !is_failure {
         return (text, consequences);
     }

@@ -125,6 +125,19 @@ async fn the_providers_key_is_in_no_error_and_in_no_reason() {
     let message = format!("Incorrect API key provided: {UPSTREAM_KEY}.");
     peer.send(&json!({"type": "error", "error": {"code": "invalid_api_key", "message": message}})).await;
     assert_eq!(client.event().await["error"]["message"], "Incorrect API key provided: [redacted].");
+    for (kind, details) in [
+        ("conversation.item.input_audio_transcription.failed", json!({"error": {"message": message}})),
+        (
+            "response.done",
+            json!({"response": {"id": "r", "status": "incomplete", "status_details": message}}),
+        ),
+    ] {
+        let mut event = details;
+        event["type"] = json!(kind);
+        peer.send(&event).await;
+        let shown = client.event().await.to_string();
+        assert!(shown.contains("[redacted]") && !shown.contains(UPSTREAM_KEY), "{shown}");
+    }
     peer.close(1008, &format!("bad key {UPSTREAM_KEY}")).await;
     let (code, reason) = client.closing().await.expect("a frame");
     assert_eq!((code, reason.as_str()), (1008, "bad key [redacted]"));

@@ -1,10 +1,11 @@
 //! Whose credential an upstream gets, which headers and which path; what comes back.
 
+use base64::Engine as _;
 use gw_testkit::Answer;
 use serde_json::json;
 
 use super::{row, world_with};
-use crate::harness::{KEY, Setup, UPSTREAM_KEY, assert_error};
+use crate::harness::{KEY, Setup, UPSTREAM_KEY, assert_error, chat};
 
 #[tokio::test]
 async fn the_rest_of_the_path_and_the_query_follow_the_address_of_the_upstream() {
@@ -294,4 +295,66 @@ async fn a_body_that_repeats_the_operators_credential_comes_with_a_mask_of_its_l
     let own = world.client.without_key().with_header("x-gateway-key", KEY);
     world.upstream.enqueue(Answer::full(200, &[("content-type", "application/json")], &text));
     assert_eq!(own.get("/own/x").await.ok().text(), text);
+}
+
+/// The key of a provider with signs that writers of JSON and of URLs encode.
+const CODED_KEY: &str = "sk-coded/canary+one=7QyTabcd";
+
+#[tokio::test]
+async fn a_credential_is_found_in_the_form_in_which_an_upstream_writes_it() {
+    let coded = format!(
+        "[[providers]]\nname = \"coded\"\napi = \"openai\"\nbase_url = \"<acme_url>\"\napi_key = \"{CODED_KEY}\"\n\
+         [[passthrough]]\npath = \"/coded\"\nprovider = \"coded\"\n"
+    );
+    let world = world_with(&coded).await;
+    let basic = base64::engine::general_purpose::STANDARD.encode(format!("api:{CODED_KEY}"));
+    for form in [
+        CODED_KEY.to_owned(),
+        CODED_KEY.replace('/', "\\/"),
+        CODED_KEY.replace('+', "\\u002B").replace('=', "\\u003d"),
+        CODED_KEY.replace('/', "%2f").replace('+', "%2b").replace('=', "%3D"),
+        basic,
+    ] {
+        for status in [200, 400, 500] {
+            // One byte is Latin-1.
+            let body = [b"{\"caf\xe9\":\"", form.as_bytes(), b"\"}"].concat();
+            let headers = [("content-type", "application/json"), ("x-echo", &*form), ("x-vendor", "v")];
+            let sent = Answer::full(status, &headers, &body);
+            world.upstream.enqueue(sent);
+            let answer = world.client.get("/coded/x").await;
+            let shown = [&answer.body[..], format!("{:?}", answer.headers).as_bytes()].concat();
+            let shown = String::from_utf8_lossy(&shown).into_owned();
+            // The secret's middle stands in each form as it is, but in base64.
+            assert!(!shown.contains(form.get(12..18).expect("a middle")), "{status}: {shown}");
+            assert!(answer.body.starts_with(b"{\"caf\xe9\":\"") && answer.body.ends_with(b"\"}"), "{shown}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_token_of_a_configured_header_is_a_secret_without_its_scheme() {
+    const TOKEN: &str = "team/search.prod.canarytwo";
+    let more = format!(
+        "[[providers]]\nname = \"headed\"\napi = \"openai\"\nbase_url = \"<acme_url>\"\n\
+         headers = {{ authorization = \"Bearer {TOKEN}\" }}\n[[models]]\nid = \"headed/m\"\n\
+         [[passthrough]]\npath = \"/headed\"\nprovider = \"headed\"\n"
+    );
+    let world = world_with(&more).await;
+    for status in [200, 400, 403, 500] {
+        world.upstream.enqueue(Answer::full(status, &[("x-echo", TOKEN)], format!("you sent {TOKEN}!")));
+        let answer = world.client.get("/headed/x").await;
+        assert_eq!(answer.status, status);
+        let mark = if status < 400 { "*".repeat(TOKEN.len()) } else { "[redacted]".to_owned() };
+        assert_eq!(
+            (answer.text(), answer.header("x-echo")),
+            (format!("you sent {mark}!"), Some("[redacted]"))
+        );
+    }
+    let message = format!("Incorrect credential {TOKEN} used");
+    world.upstream.enqueue(Answer::error(400, "bad", &message));
+    let answer = world.chat(&chat("headed/m")).await;
+    assert_eq!((answer.status, &*answer.message()), (400, "Incorrect credential [redacted] used"));
+    let row = row(&world, &answer).await.to_string();
+    let logs = [world.gateway.stdout(), world.gateway.stderr()].concat().join("\n");
+    assert!(!row.contains("canarytwo") && !logs.contains("canarytwo"), "{row}");
 }
