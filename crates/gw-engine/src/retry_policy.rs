@@ -35,14 +35,16 @@ pub(crate) fn verdict(failure: &Failure, fallback_on_4xx: bool) -> RetryDecision
         | FailureKind::InvalidResponse => RetryDecision::Next,
         FailureKind::ContentFilter | FailureKind::BadRequest if fallback_on_4xx => RetryDecision::Next,
         // The answer of another candidate needs as much memory, and this answer is already paid for.
-        FailureKind::ContentFilter | FailureKind::BadRequest | FailureKind::NoMemory => RetryDecision::Stop,
+        FailureKind::ContentFilter | FailureKind::BadRequest | FailureKind::NoResources => {
+            RetryDecision::Stop
+        }
     }
 }
 
 /// Whether a failure of the first of two simultaneous attempts ends the second one, too. Another answer may fit into the memory that is
 /// left, and it is paid for.
 pub(crate) fn ends_hedge(failure: &Failure, fallback_on_4xx: bool) -> bool {
-    failure.kind != FailureKind::NoMemory && verdict(failure, fallback_on_4xx) == RetryDecision::Stop
+    failure.kind != FailureKind::NoResources && verdict(failure, fallback_on_4xx) == RetryDecision::Stop
 }
 
 /// The kind of error that the client gets if a failure is the last one, before a stream began.
@@ -56,10 +58,10 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
         FailureKind::Auth => Kind::UpstreamAuthError,
         FailureKind::Billing => Kind::UpstreamBillingError,
         // The key itself holds the memory that its answer waits for.
-        FailureKind::NoMemory if failure.code.as_deref() == Some(Kind::RateLimitExceeded.code()) => {
+        FailureKind::NoResources if failure.code.as_deref() == Some(Kind::RateLimitExceeded.code()) => {
             Kind::RateLimitExceeded
         }
-        FailureKind::NoKey | FailureKind::NoMemory => Kind::NoAvailableProvider,
+        FailureKind::NoKey | FailureKind::NoResources => Kind::NoAvailableProvider,
         FailureKind::Unsupported => match failure.code.as_deref() {
             Some("unsupported_model") => Kind::UnsupportedModel,
             Some("unsupported_parameter") => Kind::UnsupportedParameter,
@@ -108,7 +110,7 @@ pub(crate) fn is_upstreams_fault(failure: &Failure) -> bool {
                 | FailureKind::ContentFilter
                 | FailureKind::ContextLength
                 | FailureKind::RateLimited
-                | FailureKind::NoMemory
+                | FailureKind::NoResources
         )
 }
 
@@ -182,6 +184,6 @@ mod tests {
         let ends = |kind, fallback| ends_hedge(&Failure::new(kind, "x"), fallback);
         assert!(ends(FailureKind::BadRequest, false) && ends(FailureKind::ContentFilter, false));
         assert!(!ends(FailureKind::BadRequest, true) && !ends(FailureKind::Server, false));
-        assert!(!ends(FailureKind::NoMemory, false));
+        assert!(!ends(FailureKind::NoResources, false));
     }
 }

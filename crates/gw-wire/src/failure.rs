@@ -37,8 +37,8 @@ pub enum FailureKind {
     /// An incomplete answer: the stream broke, ended without a finish reason or carried an error event, or the model gave
     /// up.
     StreamBroken,
-    /// The gateway had no memory to read the answer in. The upstream is not at fault.
-    NoMemory,
+    /// The gateway had no memory to read the answer in, or no open file for the connection. The upstream is not at fault.
+    NoResources,
     /// Nothing was sent: the provider takes images as bytes only, and the bytes of an image at an http(s) address are not there.
     ImageAddress,
 }

@@ -34,6 +34,7 @@ pub mod model_discovery;
 pub mod model_update;
 pub mod models;
 pub mod nightly_reconcile;
+mod open_files;
 pub mod payloads;
 pub mod provider_metrics;
 pub mod readiness;

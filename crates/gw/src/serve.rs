@@ -38,7 +38,7 @@ use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::{
     alerts, console_link, first_start, hand_over, limit_metrics, local_servers, management, memory_limit,
-    model_discovery, provider_metrics, readiness, store, telemetry, watch,
+    model_discovery, open_files, provider_metrics, readiness, store, telemetry, watch,
 };
 
 /// The files of the web console.
@@ -88,6 +88,7 @@ async fn gateway(
         setup.config.server.listen.clone_from(listen);
     }
     passed.name_addresses(&mut setup.config.server);
+    open_files::prepare(&mut setup.config);
     let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
     let store = store::open(&setup).await?;
     let content = &setup.config.store.content;

@@ -477,6 +477,6 @@ pub(crate) fn is_refusal(kind: FailureKind) -> bool {
         FailureKind::Timeout
             | FailureKind::InvalidResponse
             | FailureKind::StreamBroken
-            | FailureKind::NoMemory
+            | FailureKind::NoResources
     )
 }

@@ -161,7 +161,7 @@ impl Dialler {
                     self.remember(*address);
                     return Ok(tcp);
                 }
-                Ok(Err(error)) => last = failures::unreachable(format_args!("connect {place}: {error}")),
+                Ok(Err(error)) => last = failures::not_connected(place, &error),
                 Err(_) => last = failures::connect_timeout(),
             }
         }

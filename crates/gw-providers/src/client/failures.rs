@@ -2,11 +2,18 @@
 
 use std::error::Error;
 use std::fmt::Write;
+use std::io;
+use std::net::SocketAddr;
 
 use gw_wire::failure::{Failure, FailureKind};
 
 /// The code of a host that has no address which may be called.
 pub(crate) const NOT_ALLOWED: &str = "address_not_allowed";
+
+/// The error of a system with too many open files.
+const ENFILE: i32 = 23;
+/// The error of a process with too many open files.
+const EMFILE: i32 = 24;
 
 /// A host that has no address which may be called.
 pub(crate) fn not_allowed(detail: impl std::fmt::Display) -> Failure {
@@ -16,6 +23,16 @@ pub(crate) fn not_allowed(detail: impl std::fmt::Display) -> Failure {
 /// No connection, or a connection that broke before the response head.
 pub(crate) fn unreachable(detail: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Unreachable, "The upstream provider could not be reached.").with_detail(detail)
+}
+
+/// A connection that could not be made. Too few open files are the gateway's own fault.
+pub(crate) fn not_connected(place: SocketAddr, error: &io::Error) -> Failure {
+    let detail = format_args!("connect {place}: {error}");
+    if matches!(error.raw_os_error(), Some(ENFILE | EMFILE)) {
+        let message = "The gateway has as many open connections as it may have.";
+        return Failure::new(FailureKind::NoResources, message).with_detail(detail);
+    }
+    unreachable(detail)
 }
 
 /// A connection that was not established in time.

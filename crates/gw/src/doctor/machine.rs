@@ -8,16 +8,12 @@ use gw_config::Config;
 use gw_config::paths;
 use gw_config::setup::Setup;
 use gw_engine::stored_responses::ResponsePlace;
-use rustix::process::{Resource, getrlimit};
 
 use super::finding::{DoctorFinding, DoctorReport};
+use crate::open_files;
 use crate::store;
 use crate::store::StoreLocation;
 
-/// Open files beside the connections: the store, the journal, the log, the runtime.
-const OWN_FILES: u64 = 64;
-/// Fewer connections than this deserve a warning.
-const FEW_CONNECTIONS: u64 = 1_000;
 /// The memory of the program without caches and requests.
 const OWN_BYTES: u64 = 128 << 20;
 /// Bodies of the largest size that should fit into memory at once.
@@ -29,7 +25,7 @@ const LITTLE_SPACE: [u64; 2] = [100 << 20, 1 << 30];
 const NETWORK_FILE_SYSTEMS: [u64; 3] = [0x6969, 0xff53_4d42, 0xfe53_4d42];
 
 pub(super) fn check(setup: &Setup, report: &mut DoctorReport) {
-    report.add(open_files(getrlimit(Resource::Nofile).current, setup.config.server.max_connections as u64));
+    report.add(open_files(open_files::most(), setup.config.server.max_connections as u64));
     report.add(memory(memory_limit(), needed_memory(&setup.config)));
     match paths::find_data_dir(setup.config.data_dir.as_deref()) {
         Some(path) => {
@@ -42,17 +38,15 @@ pub(super) fn check(setup: &Setup, report: &mut DoctorReport) {
     }
 }
 
-/// A proxied request needs two connections. `soft` None: no limit.
-fn open_files(soft: Option<u64>, max_connections: u64) -> DoctorFinding {
-    let Some(soft) = soft else { return DoctorFinding::ok("open files", "limit", "unlimited") };
-    let connections = soft.saturating_sub(OWN_FILES) / 2;
-    let message = format!("{soft}: enough for about {connections} clients at once");
-    if connections >= max_connections.min(FEW_CONNECTIONS) {
-        return DoctorFinding::ok("open files", "limit", &message);
+/// A proxied request needs two connections. `most` None: no limit.
+fn open_files(most: Option<u64>, max_connections: u64) -> DoctorFinding {
+    let Some(most) = most else { return DoctorFinding::ok("open files", "limit", "unlimited") };
+    let clients = open_files::clients(most);
+    let message = format!("{most}: enough for about {clients} clients at once");
+    if open_files::are_few(clients, max_connections) {
+        return DoctorFinding::warning("open files", "limit", &message).remedy(open_files::REMEDY);
     }
-    DoctorFinding::warning("open files", "limit", &message).remedy(
-        "raise the limit: `ulimit -n 65536` in a shell, LimitNOFILE=65536 in a systemd unit, --ulimit nofile=65536 for a container",
-    )
+    DoctorFinding::ok("open files", "limit", &message)
 }
 
 /// The memory that caches, stored responses and a few large requests use.

@@ -30,7 +30,7 @@ const FAILURES: [FailureKind; 17] = [
     FailureKind::BadRequest,
     FailureKind::InvalidResponse,
     FailureKind::StreamBroken,
-    FailureKind::NoMemory,
+    FailureKind::NoResources,
     FailureKind::ImageAddress,
 ];
 
@@ -289,7 +289,7 @@ mod tests {
             | FailureKind::BadRequest
             | FailureKind::InvalidResponse
             | FailureKind::StreamBroken
-            | FailureKind::NoMemory
+            | FailureKind::NoResources
             | FailureKind::ImageAddress => {}
         }
     }

@@ -92,6 +92,34 @@ async fn p06_without_descriptors_live_streams_go_on_and_accepting_pauses_and_rec
     assert_eq!(logged(&admin, &id).await["status"], "ok", "the stream has its row");
 }
 
+#[tokio::test]
+async fn an_upstream_is_healthy_while_the_gateway_has_no_descriptor_for_it() {
+    let world = Setup { routing: "retries = 0", ..Setup::default() }.start().await;
+    let admin = world.client.with_key(ADMIN);
+    let mut kept = RawClient::connect(world.gateway.addr).await;
+    assert_eq!(metric(&mut kept, &admin, "gateway_accept_errors_total").await, 0);
+    let files = format!("/proc/{}/fd", world.gateway.pid());
+    let open = std::fs::read_dir(&files).expect("the files of the gateway").count();
+    let most = format!("--nofile={open}:");
+    let set = |limit: &str| {
+        let pid = world.gateway.pid().to_string();
+        let status = std::process::Command::new("prlimit").args(["--pid", &pid, limit]).status();
+        assert!(status.is_ok_and(|status| status.success()), "prlimit of util-linux is installed");
+    };
+    set(&most);
+    let body = chat("acme/plain").to_string();
+    for _ in 0..20 {
+        kept.send(world.client.head("POST", CHAT, Some("application/json"), Some(body.len()))).await;
+        kept.send(&body).await;
+        let answer = kept.response().await.expect("an answer on the kept connection");
+        assert_error("no descriptor", &answer, 503, "upstream_error", "no_available_provider");
+    }
+    assert_eq!(world.upstream.hits(), 0);
+    set("--nofile=1024:");
+    // No circuit has opened.
+    world.chat_ok(&chat("acme/plain")).await;
+}
+
 /// A connection whose request was answered, so that it has a place.
 async fn placed(addr: SocketAddr, request: &str) -> RawClient {
     let mut wire = RawClient::connect(addr).await;
