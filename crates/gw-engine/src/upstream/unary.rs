@@ -206,7 +206,7 @@ pub(crate) fn complete(
             call.shared_document = Some(if is_partial {
                 SharedDocument::Partial
             } else {
-                let entry = render::cacheable_chat(&reply, model, &made, &summary.usage);
+                let entry = render::cacheable_chat(&reply, &call.context.id, model, &made, &summary.usage);
                 SharedDocument::Unread(entry.into())
             });
         }
