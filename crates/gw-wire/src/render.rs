@@ -60,6 +60,9 @@ pub(crate) fn put_int(out: &mut Vec<u8>, value: u64) {
     put(out, itoa::Buffer::new().format(value));
 }
 
+/// The choice of a chat answer that has none, because a filter has taken it.
+const FILTERED: &str = r#"{"index":0,"message":{"role":"assistant","content":""},"logprobs":null,"finish_reason":"content_filter"}"#;
+
 /// Writes a chat completion.
 #[must_use]
 pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
@@ -82,10 +85,7 @@ pub fn chat_document(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> (Vec<u8>
         chat_choice(&mut out, choice, envelope.id);
     }
     if order.is_empty() {
-        put(
-            &mut out,
-            r#"{"index":0,"message":{"role":"assistant","content":""},"logprobs":null,"finish_reason":"content_filter"}"#,
-        );
+        put(&mut out, FILTERED);
     }
     put(&mut out, "],\"usage\":");
     // SPEC.md wants a number. An unknown cost is 0, and `gateway.warnings` has `price_unknown`.
@@ -121,6 +121,9 @@ pub fn cacheable_chat(
             out.push(b',');
         }
         chat_choice(&mut out, choice, id);
+    }
+    if reply.choices.is_empty() {
+        put(&mut out, FILTERED);
     }
     put(&mut out, "],\"usage\":");
     usage(&mut out, counted, None);

@@ -127,6 +127,15 @@ pub struct ChatReply<'a> {
     pub native: Option<Cow<'a, str>>,
 }
 
+impl ChatReply<'_> {
+    /// Why the choice ended, for an answer of a client whose dialect has one choice. An answer without a choice was filtered.
+    #[must_use]
+    pub fn finish_of(&self, choice: Option<&ChatChoice<'_>>) -> Option<Finish> {
+        let filtered = self.choices.is_empty().then_some(Finish::ContentFilter);
+        choice.and_then(|choice| choice.finish).or(filtered)
+    }
+}
+
 /// One choice of a text completion.
 #[derive(Clone, Debug, Default)]
 pub struct TextChoice<'a> {

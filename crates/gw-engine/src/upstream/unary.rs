@@ -226,8 +226,9 @@ fn note_answer(
     call: &mut Call,
     attempt: Attempt,
     model: Option<&str>,
-    finishes: impl Iterator<Item = Option<Finish>>,
+    finishes: impl Iterator<Item = Option<Finish>> + Clone,
 ) {
+    call.is_end_unknown = finishes.clone().any(|finish| finish.is_none());
     let Call { context, progress, .. } = call;
     progress.settlement.note_answer(attempt, &context.id, model, finishes);
 }

@@ -22,6 +22,7 @@ mod native_hosts;
 mod native_learning;
 mod native_needs;
 mod native_policy;
+mod plain_endings;
 mod realtime;
 mod realtime_limits;
 mod realtime_peers;

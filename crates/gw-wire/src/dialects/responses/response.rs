@@ -34,7 +34,7 @@ pub(super) fn write(facts: &AnswerFacts, reply: &ChatReply<'_>, envelope: &Envel
         object.choice(choice);
     }
     let closing = Closing { usage: envelope.usage, cost: envelope.cost, gateway: envelope.gateway };
-    object.encoder.into_object(choice.and_then(|choice| choice.finish), &closing)
+    object.encoder.into_object(reply.finish_of(choice), &closing)
 }
 
 /// Writes a response without output.
