@@ -100,6 +100,14 @@ pub struct ChatChoice<'a> {
 }
 
 impl ChatChoice<'_> {
+    /// Name and arguments of the legacy call, for clients whose dialects have calls of tools alone. None if there is none, or if the
+    /// upstream also sent it in the newer form.
+    #[must_use]
+    pub fn legacy_call(&self) -> Option<(&str, &str)> {
+        let (name, arguments) = self.function_call.as_ref().filter(|_| self.tool_calls.is_empty())?;
+        Some((name, arguments))
+    }
+
     /// Whether the choice says that it is whole, and has a call of a tool whose arguments are not JSON.
     #[must_use]
     pub fn has_broken_call(&self) -> bool {

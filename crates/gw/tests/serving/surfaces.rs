@@ -15,6 +15,7 @@ mod further_readings;
 mod gemini;
 mod hosted_tools;
 mod inner_work;
+mod legacy_calls;
 mod many_tools;
 mod messages;
 mod native;

@@ -79,6 +79,10 @@ impl ObjectMaker {
             self.part(part, &mut logprobs);
         });
         self.extras(&mut extras);
+        if let Some((name, arguments)) = choice.legacy_call() {
+            self.take(&Event::ToolStart { choice: 0, call: 0, id: "".into(), name: name.into() });
+            self.take(&Event::ToolArgs { choice: 0, call: 0, fragment: arguments.into() });
+        }
         if let Some(logprobs) = logprobs {
             self.take(&Event::Text { choice: 0, text: "".into(), logprobs: Some(logprobs) });
         }
