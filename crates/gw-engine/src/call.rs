@@ -54,6 +54,8 @@ pub(crate) struct Call {
     pub(crate) reservation: Option<StreamReservation>,
     /// The answer of a shared call, unless its client's document is all that there is.
     pub(crate) shared_document: Option<SharedDocument>,
+    /// The upstream's complete answer does not say why it ended, so it may be cut.
+    pub(crate) is_end_unknown: bool,
     /// The plan of the model that was asked for, while an alias is to serve because of a threshold, and the warning about it.
     pub(crate) asked_plan: Option<Box<(Plan, String)>>,
 }
@@ -81,6 +83,7 @@ impl Call {
             cost: Some(Money::ZERO),
             reservation: None,
             shared_document: None,
+            is_end_unknown: false,
             asked_plan: None,
         }
     }

@@ -60,6 +60,9 @@ pub(crate) fn put_int(out: &mut Vec<u8>, value: u64) {
     put(out, itoa::Buffer::new().format(value));
 }
 
+/// The choice of a chat answer that has none, because a filter has taken it.
+const FILTERED: &str = r#"{"index":0,"message":{"role":"assistant","content":""},"logprobs":null,"finish_reason":"content_filter"}"#;
+
 /// Writes a chat completion.
 #[must_use]
 pub fn chat(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> Vec<u8> {
@@ -82,10 +85,7 @@ pub fn chat_document(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> (Vec<u8>
         chat_choice(&mut out, choice, envelope.id);
     }
     if order.is_empty() {
-        put(
-            &mut out,
-            r#"{"index":0,"message":{"role":"assistant","content":""},"logprobs":null,"finish_reason":"content_filter"}"#,
-        );
+        put(&mut out, FILTERED);
     }
     put(&mut out, "],\"usage\":");
     // SPEC.md wants a number. An unknown cost is 0, and `gateway.warnings` has `price_unknown`.
@@ -102,9 +102,16 @@ pub fn chat_document(reply: &ChatReply<'_>, envelope: &Envelope<'_>) -> (Vec<u8>
     (out, places)
 }
 
-/// Writes a chat answer for the response cache, without the parts that belong to one request.
+/// Writes a chat answer for the response cache, without the parts that belong to one request. Ids of tool calls that the upstream
+/// did not send are made from `id`, the id of the answer that the first client gets.
 #[must_use]
-pub fn cacheable_chat(reply: &ChatReply<'_>, model: &str, fingerprint: &str, counted: &Usage) -> Vec<u8> {
+pub fn cacheable_chat(
+    reply: &ChatReply<'_>,
+    id: &str,
+    model: &str,
+    fingerprint: &str,
+    counted: &Usage,
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
     put(&mut out, "{\"model\":");
     write_str(&mut out, reply.model.as_deref().filter(|name| !name.is_empty()).unwrap_or(model));
@@ -113,7 +120,10 @@ pub fn cacheable_chat(reply: &ChatReply<'_>, model: &str, fingerprint: &str, cou
         if position > 0 {
             out.push(b',');
         }
-        chat_choice(&mut out, choice, "");
+        chat_choice(&mut out, choice, id);
+    }
+    if reply.choices.is_empty() {
+        put(&mut out, FILTERED);
     }
     put(&mut out, "],\"usage\":");
     usage(&mut out, counted, None);

@@ -100,6 +100,14 @@ pub struct ChatChoice<'a> {
 }
 
 impl ChatChoice<'_> {
+    /// Name and arguments of the legacy call, for clients whose dialects have calls of tools alone. None if there is none, or if the
+    /// upstream also sent it in the newer form.
+    #[must_use]
+    pub fn legacy_call(&self) -> Option<(&str, &str)> {
+        let (name, arguments) = self.function_call.as_ref().filter(|_| self.tool_calls.is_empty())?;
+        Some((name, arguments))
+    }
+
     /// Whether the choice says that it is whole, and has a call of a tool whose arguments are not JSON.
     #[must_use]
     pub fn has_broken_call(&self) -> bool {
@@ -125,6 +133,15 @@ pub struct ChatReply<'a> {
     pub members: Vec<(Cow<'a, str>, Cow<'a, RawValue>)>,
     /// The document of an upstream that speaks the client's own dialect.
     pub native: Option<Cow<'a, str>>,
+}
+
+impl ChatReply<'_> {
+    /// Why the choice ended, for an answer of a client whose dialect has one choice. An answer without a choice was filtered.
+    #[must_use]
+    pub fn finish_of(&self, choice: Option<&ChatChoice<'_>>) -> Option<Finish> {
+        let filtered = self.choices.is_empty().then_some(Finish::ContentFilter);
+        choice.and_then(|choice| choice.finish).or(filtered)
+    }
 }
 
 /// One choice of a text completion.

@@ -5,6 +5,7 @@
 
 mod encoded;
 mod ending;
+mod legacy;
 mod members;
 mod recorded;
 mod resume;
@@ -14,6 +15,7 @@ mod tools;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use self::legacy::LegacyCalls;
 use self::recorded::LeaderReading;
 use self::texts::{ChunkParts, TextFrame};
 use crate::dialects::{AnswerEncoder, AnswerForm, ClientDialect, EncoderOpening};
@@ -133,6 +135,8 @@ pub struct Normaliser {
     is_continuation: bool,
     /// Writes the answer of a client that speaks another dialect than OpenAI's. It writes nothing of a chat's chunks then.
     encoder: Option<Box<dyn AnswerEncoder>>,
+    /// The calls in OpenAI's older form, which the encoder gets at their end.
+    legacy: LegacyCalls,
     /// It writes a log of the events, and nothing for a client.
     is_recording: bool,
     /// Finds out whether the client that pays for a recorded stream can read its answer.
@@ -174,6 +178,7 @@ impl Normaliser {
             is_answer_unreadable: false,
             sent_text: None,
             is_continuation: false,
+            legacy: LegacyCalls::default(),
             is_recording: false,
             reading: None,
         }

@@ -57,7 +57,9 @@ impl<'a> AnswerContent<'a> {
         let model = &summary.candidate.model.upstream_model;
         match self {
             Self::Chat(reply) => {
-                render::cacheable_chat(reply, model, &fingerprint(&summary.candidate), &summary.usage)
+                // All calls have ids: the document was written with them, and so was the log of the stream.
+                let made = fingerprint(&summary.candidate);
+                render::cacheable_chat(reply, "", model, &made, &summary.usage)
             }
             Self::Text(reply) => render::cacheable_text(reply, model, &summary.usage),
         }

@@ -158,6 +158,9 @@ impl AnswerWriter {
                 Some(KeptAnswer { body, finishes: Some(finishes) })
             }
         };
+        // The document says `stop` where the upstream said nothing. Such an answer may be cut, and is not stored.
+        let kept =
+            kept.map(|kept| KeptAnswer { finishes: kept.finishes.filter(|_| !call.is_end_unknown), ..kept });
         let done = self.done(&origin, &summary, kept);
         Ok(Arc::new(SharedAnswer { own: Some(body), ..done }))
     }

@@ -206,7 +206,7 @@ pub(crate) fn complete(
             call.shared_document = Some(if is_partial {
                 SharedDocument::Partial
             } else {
-                let entry = render::cacheable_chat(&reply, model, &made, &summary.usage);
+                let entry = render::cacheable_chat(&reply, &call.context.id, model, &made, &summary.usage);
                 SharedDocument::Unread(entry.into())
             });
         }
@@ -226,8 +226,9 @@ fn note_answer(
     call: &mut Call,
     attempt: Attempt,
     model: Option<&str>,
-    finishes: impl Iterator<Item = Option<Finish>>,
+    finishes: impl Iterator<Item = Option<Finish>> + Clone,
 ) {
+    call.is_end_unknown = finishes.clone().any(|finish| finish.is_none());
     let Call { context, progress, .. } = call;
     progress.settlement.note_answer(attempt, &context.id, model, finishes);
 }

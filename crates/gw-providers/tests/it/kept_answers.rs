@@ -176,7 +176,7 @@ fn check_hits(shape: Shape, entry: &[u8], usage: Usage) -> Result<usize, TestCas
 proptest! {
     #[test]
     fn a_hit_by_places_is_the_hit_that_is_read_and_written(reply in reply()) {
-        let entry = render::cacheable_chat(&reply, "m", "fp", &counts());
+        let entry = render::cacheable_chat(&reply, "", "m", "fp", &counts());
         check_hits(Shape::Chat, &entry, counts())?;
         // The counts of the entry may be others, or stand elsewhere.
         check_hits(Shape::Chat, &entry, Usage { prompt: 9, ..counts() })?;
@@ -199,7 +199,7 @@ proptest! {
         let read = gateway_format::chat(&document).expect("an answer that is kept can be read");
         let finishes: Option<Vec<_>> = read.choices.iter().map(|choice| choice.finish).collect();
         prop_assert_eq!(Some(&kept.finishes), finishes.as_ref());
-        let entry = render::cacheable_chat(&read, "p/m", "fp", &counts());
+        let entry = render::cacheable_chat(&read, "", "p/m", "fp", &counts());
         let hit = |entry: &[u8]| {
             let (gateway, reply) = (meta(5), gateway_format::chat(entry).expect("an entry can be read"));
             String::from_utf8(render::chat(&reply, &self::envelope("chatcmpl-5", 5, &gateway, counts()))).unwrap()

@@ -22,6 +22,7 @@ impl Normaliser {
                 {
                     state.finish = Some(*reason);
                 }
+                return self.pass(&event, out);
             }
             Event::Text { choice, text, logprobs } => {
                 if text.is_empty() && logprobs.is_none() || !self.register(*choice) {
@@ -40,10 +41,13 @@ impl Normaliser {
             }
             Event::ToolStart { choice, .. }
             | Event::CustomStart { choice, .. }
-            | Event::ToolArgs { choice, .. }
-            | Event::FunctionCall { choice, .. }
-            | Event::Image { choice, .. }
-            | Event::Extra { choice, .. } => {
+            | Event::FunctionCall { choice, .. } => {
+                if self.register(*choice) {
+                    self.pass(&event, out);
+                }
+                return;
+            }
+            Event::ToolArgs { choice, .. } | Event::Image { choice, .. } | Event::Extra { choice, .. } => {
                 if !self.register(*choice) {
                     return;
                 }
@@ -53,6 +57,13 @@ impl Normaliser {
         }
         if let Some(encoder) = &mut self.encoder {
             encoder.accept(&event, out);
+        }
+    }
+
+    /// Passes an event that begins or ends calls.
+    fn pass(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        if let Some(encoder) = &mut self.encoder {
+            self.legacy.pass(event, |event| encoder.accept(event, out));
         }
     }
 

@@ -33,7 +33,8 @@ impl Normaliser {
     #[must_use]
     pub fn member_bytes(&self) -> usize {
         let reading = self.reading.as_ref().map_or(0, |reading| reading.held_bytes());
-        self.members.bytes() + self.encoder.as_ref().map_or(0, |encoder| encoder.held_bytes()) + reading
+        let encoder = self.encoder.as_ref().map_or(0, |encoder| encoder.held_bytes());
+        self.members.bytes() + encoder + self.legacy.held_bytes() + reading
     }
 
     /// The bytes that the end of the stream takes while it is written, beside those that are kept: an estimate from above.

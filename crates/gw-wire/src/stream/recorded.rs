@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use super::legacy::LegacyCalls;
 use super::{ChoiceState, Normaliser, Opening, Shape};
 use crate::dialects::{AnswerEncoder, ClientDialect};
 use crate::event::{Event, log};
@@ -13,6 +14,7 @@ use crate::reply::METADATA;
 #[derive(Debug)]
 pub(super) struct LeaderReading {
     encoder: Box<dyn AnswerEncoder>,
+    legacy: LegacyCalls,
     out: Vec<u8>,
 }
 
@@ -20,18 +22,20 @@ impl LeaderReading {
     /// Only the Messages API has answers that it cannot carry: calls of tools that are no JSON.
     fn of(opening: &Opening) -> Option<Self> {
         let form = opening.form.as_ref().filter(|form| form.dialect() == ClientDialect::Messages);
-        Some(Self { encoder: form.and_then(|_| opening.encoder())?, out: Vec::new() })
+        let encoder = form.and_then(|_| opening.encoder())?;
+        Some(Self { encoder, legacy: LegacyCalls::default(), out: Vec::new() })
     }
 
     pub(super) fn held_bytes(&self) -> usize {
-        self.encoder.held_bytes() + self.out.capacity()
+        self.encoder.held_bytes() + self.legacy.held_bytes() + self.out.capacity()
     }
 
     /// Readers get the content of an event, and no frames of the upstream.
     fn accept(&mut self, event: &Event<'_>) {
         if !matches!(event, Event::Frame { .. }) {
             self.out.clear();
-            self.encoder.accept(event, &mut self.out);
+            let Self { encoder, legacy, out } = self;
+            legacy.pass(event, |event| encoder.accept(event, out));
         }
     }
 }

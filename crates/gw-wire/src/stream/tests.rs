@@ -330,7 +330,7 @@ fn streams_and_documents_have_equal_members() {
         assert_eq!(told, usize::from(is_there), "{bytes} in a stream");
         let members = vec![("moderation".into(), Cow::Borrowed(&*value))];
         let reply = crate::reply::ChatReply { members, ..Default::default() };
-        let whole = crate::render::cacheable_chat(&reply, "m", "f", &Usage::default());
+        let whole = crate::render::cacheable_chat(&reply, "", "m", "f", &Usage::default());
         let whole: Value = serde_json::from_slice(&whole).unwrap();
         assert_eq!(whole["moderation"].is_string(), is_there, "{bytes} in a whole answer");
     }

@@ -6,6 +6,7 @@ mod embeddings_bounds;
 mod followers;
 mod key;
 mod known_questions;
+mod made_ids;
 mod memory;
 mod other_plans;
 mod redis;

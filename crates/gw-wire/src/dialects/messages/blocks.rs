@@ -216,7 +216,7 @@ impl AnswerBlocks {
             OpenBlock::Call { call: open, arguments } if *open == call => {
                 let piece = arguments.push(fragment);
                 if !piece.is_empty() {
-                    writer.arguments(piece);
+                    writer.arguments(&piece);
                 }
                 if arguments.is_complete() && !self.waiting.is_empty() {
                     self.drain(writer);
@@ -252,7 +252,7 @@ impl AnswerBlocks {
         if let (Some(waiting), OpenBlock::Call { arguments, .. }) = (arguments, &mut self.open) {
             let piece = arguments.push(&waiting.arguments);
             if !piece.is_empty() {
-                writer.arguments(piece);
+                writer.arguments(&piece);
             }
         }
     }

@@ -30,7 +30,7 @@ pub(super) fn write(reply: &ChatReply<'_>, envelope: &Envelope<'_>, context: &Me
         blocks.report_stop(context, View::new(value.get()));
     }
     put(&mut out, "],");
-    write_stop(&mut out, choice.and_then(|choice| choice.finish), &blocks);
+    write_stop(&mut out, reply.finish_of(choice), &blocks);
     put(&mut out, ",\"usage\":");
     usage::write_complete(&mut out, &envelope.usage, (!context.plain).then_some(envelope.cost).flatten());
     if !context.plain {

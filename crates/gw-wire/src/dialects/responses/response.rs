@@ -34,7 +34,7 @@ pub(super) fn write(facts: &AnswerFacts, reply: &ChatReply<'_>, envelope: &Envel
         object.choice(choice);
     }
     let closing = Closing { usage: envelope.usage, cost: envelope.cost, gateway: envelope.gateway };
-    object.encoder.into_object(choice.and_then(|choice| choice.finish), &closing)
+    object.encoder.into_object(reply.finish_of(choice), &closing)
 }
 
 /// Writes a response without output.
@@ -79,6 +79,10 @@ impl ObjectMaker {
             self.part(part, &mut logprobs);
         });
         self.extras(&mut extras);
+        if let Some((name, arguments)) = choice.legacy_call() {
+            self.take(&Event::ToolStart { choice: 0, call: 0, id: "".into(), name: name.into() });
+            self.take(&Event::ToolArgs { choice: 0, call: 0, fragment: arguments.into() });
+        }
         if let Some(logprobs) = logprobs {
             self.take(&Event::Text { choice: 0, text: "".into(), logprobs: Some(logprobs) });
         }

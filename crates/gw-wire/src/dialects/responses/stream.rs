@@ -46,6 +46,8 @@ pub struct ResponsesEncoder {
     service_tier: Option<String>,
     /// The frames of an upstream that speaks this dialect.
     native: Option<NativeFrames>,
+    /// It stands in for the encoder of the stream, which counts the events and is elsewhere.
+    is_stand_in: bool,
 }
 
 /// The end of an answer: its status, and the reason if it is incomplete.
@@ -68,6 +70,7 @@ impl ResponsesEncoder {
             items: Items::default(),
             service_tier: None,
             native: None,
+            is_stand_in: false,
         }
     }
 
@@ -276,7 +279,8 @@ impl AnswerEncoder for ResponsesEncoder {
     }
 
     fn keepalive(&mut self, out: &mut Vec<u8>) {
-        if !self.is_open || self.is_over {
+        // The encoder of the stream would give the number of this event to its next one, too.
+        if !self.is_open || self.is_over || self.is_stand_in {
             return out.extend_from_slice(KEEPALIVE);
         }
         // Clients with an idle limit count events, not comments.
@@ -299,6 +303,7 @@ impl AnswerEncoder for ResponsesEncoder {
             items: Items::default(),
             service_tier: None,
             native: None,
+            is_stand_in: true,
         })
     }
 

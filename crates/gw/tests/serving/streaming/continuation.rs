@@ -1,9 +1,9 @@
 //! `mid_stream = "continue"`: the next candidate finishes a broken text stream, and both calls are charged.
 
-use gw_testkit::Answer;
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::sse_data;
 use gw_testkit::wait::eventually_async;
+use gw_testkit::{Answer, Signal};
 use serde_json::{Value, json};
 
 use crate::harness::answers::assert_broken_off;
@@ -184,4 +184,55 @@ async fn a_stream_whose_time_is_over_is_not_continued_and_nobody_is_blamed() {
         .and_then(|rows| rows.first())
         .map(|row| row["standing"].clone());
     assert_ne!(standing, Some(json!("open")), "a long answer is no fault: {providers}");
+}
+
+/// The data of a frame of the Responses API.
+fn response_event(frame: &str) -> Option<Value> {
+    let data = frame.lines().find_map(|line| line.strip_prefix("data: {"))?;
+    serde_json::from_str(&format!("{{{data}")).ok()
+}
+
+/// The Responses API numbers its events. Signs of life before the next candidate's first word have numbers, or are no events.
+#[tokio::test]
+async fn the_events_of_a_continued_response_count_without_gaps_or_repeats() {
+    for (server, waits) in [("", false), ("keepalive_seconds = 1", true)] {
+        let routing = "retries = 0\nmax_attempts = 3\nmid_stream = \"continue\"";
+        let acme = "responses = false".to_owned();
+        let world = Setup { routing, server, acme, ..Setup::default() }.start().await;
+        world.upstream.enqueue(broken().end());
+        let more = Signal::new();
+        let answer = if waits { Answer::sse().wait(&more) } else { Answer::sse() };
+        let rest = [
+            sse_data(&json!({ "role": "assistant", "content": " there" }), None),
+            sse_data(&json!({ "content": " was." }), Some("stop")),
+        ];
+        world.second.enqueue(answer.all(&rest).done());
+        let body = json!({ "model": "acme/fast", "input": "Hello", "stream": true,
+            "routing": { "fallback": ["beta/fast"] } });
+        let mut stream = world.client.stream("/v1/responses", &body).await;
+        let mut frames = Vec::new();
+        if waits {
+            // Signs of life come while the next candidate is silent.
+            while !frames.iter().any(|frame: &String| frame.contains(" a time")) {
+                frames.push(stream.frame().await.expect("a frame"));
+            }
+            for _ in 0..2 {
+                frames.push(stream.frame().await.expect("a sign of life"));
+            }
+            more.fire();
+        }
+        frames.extend(stream.rest().await);
+        let numbers: Vec<u64> =
+            frames.iter().filter_map(|frame| response_event(frame)?["sequence_number"].as_u64()).collect();
+        let expected: Vec<u64> = (0..).take(numbers.len()).collect();
+        assert_eq!(numbers, expected, "{waits}: {frames:?}");
+        let text: String = frames
+            .iter()
+            .filter_map(|frame| response_event(frame))
+            .filter(|event| event["type"] == "response.output_text.delta")
+            .filter_map(|event| event["delta"].as_str().map(str::to_owned))
+            .collect();
+        assert_eq!(text, "Once upon a time there was.", "{waits}: {frames:?}");
+        assert!(frames.iter().any(|frame| frame.starts_with("event: response.completed")), "{frames:?}");
+    }
 }

@@ -167,3 +167,71 @@ async fn the_row_of_a_stream_that_could_be_shared_has_the_error() {
         assert_eq!((count, found.iter().all(|row| row.cost == 4_500_000_000)), (1, true), "{found:?}");
     }
 }
+
+/// The input of the last call of a stream, and its last event.
+fn streamed_input(events: &[(String, Value)]) -> (String, &str) {
+    let written = events.iter().filter_map(|(_, data)| data["delta"]["partial_json"].as_str()).collect();
+    (written, events.last().expect("an event").0.as_str())
+}
+
+/// vLLM begins a call with `{}` and then sends its arguments.
+#[tokio::test]
+async fn an_empty_object_before_the_arguments_is_no_argument() {
+    let world = world().await;
+    for (arguments, input) in [
+        (r#"{}{"city":"Oslo"}"#, r#"{"city":"Oslo"}"#),
+        ("{ }\n{\"city\":\"Oslo\"} ", r#"{"city":"Oslo"}"#),
+        (r#"{}{}"#, "{}"),
+        ("{}", "{}"),
+        ("{} ", "{}"),
+        // Other texts behind the object are no arguments.
+        (r#"{}{"city":"Oslo"}{}"#, r#"{"input":"{}{\"city\":\"Oslo\"}{}"}"#),
+        ("{} and more", r#"{"input":"{} and more"}"#),
+    ] {
+        let mut answer = chat_body("plain", "Well");
+        answer["choices"][0]["finish_reason"] = json!("tool_calls");
+        answer["choices"][0]["message"]["tool_calls"] = json!([{"id": "call_1", "type": "function", "function": {"name": "look", "arguments": arguments}}]);
+        world.upstream.enqueue(Answer::json(200, &answer));
+        let got = ask_messages(&world.client, &request(false)).await.ok().json();
+        let expected: Value = serde_json::from_str(input).expect("JSON");
+        assert_eq!(
+            (&got["content"][1]["input"], &got["stop_reason"]),
+            (&expected, &json!("tool_use")),
+            "{got}"
+        );
+    }
+    for (arguments, input, end) in [
+        (&["{}", r#"{"city":"Oslo"}"#][..], r#"{"city":"Oslo"}"#, "message_stop"),
+        (&["{", "}{\"ci", "ty\":\"Oslo\"", "} "], r#"{"city":"Oslo"}"#, "message_stop"),
+        (&["{}"], "{}", "message_stop"),
+        (&["{}", r#"{"city":"Os"#], "", "error"),
+        (&[r#"{"city":"Oslo"}"#, " and more"], r#"{"city":"Oslo"} and more"#, "error"),
+    ] {
+        let first = sse_data(
+            &json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
+            "function": {"name": "look", "arguments": ""}}]}),
+            None,
+        );
+        let piece = |text: &&str| {
+            sse_data(&json!({"tool_calls": [{"index": 0, "function": {"arguments": text}}]}), None)
+        };
+        let mut chunks = vec![first];
+        chunks.extend(arguments.iter().map(piece));
+        chunks.push(sse_data(&json!({}), Some("tool_calls")));
+        world.upstream.enqueue(Answer::sse().all(&chunks).done());
+        let events = told(&world).await;
+        assert_eq!(streamed_input(&events), (input.to_owned(), end), "{arguments:?}: {events:?}");
+    }
+}
+
+/// Calls without arguments do not hold up the calls behind them.
+#[tokio::test]
+async fn a_call_without_arguments_ends_where_the_next_one_begins() {
+    let world = world().await;
+    world.upstream.enqueue(stream(&["{}", r#"{}{"city":"Oslo"}"#, "{}"], "tool_calls"));
+    let events = told(&world).await;
+    let inputs: Vec<&str> =
+        events.iter().filter_map(|(_, data)| data["delta"]["partial_json"].as_str()).collect();
+    assert_eq!(inputs, ["{}", r#"{"city":"Oslo"}"#, "{}"], "{events:?}");
+    assert_eq!(events.last().expect("an event").0, "message_stop", "{events:?}");
+}

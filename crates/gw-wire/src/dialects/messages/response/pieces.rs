@@ -26,6 +26,11 @@ pub(in crate::dialects) fn reply_pieces<'c>(
         }
         ReplyPart::Call(position, call) => place_call(call, position, id, &mut each),
     });
+    if let Some((name, arguments)) = choice.legacy_call() {
+        let id = made_tool_id(id, 0, 0).into();
+        each(AnswerPiece::Call { call: 0, id, name: name.into(), is_custom: false });
+        each(AnswerPiece::Arguments { call: 0, fragment: arguments.into() });
+    }
     // Other extras have no place of their own.
     for (name, value) in choice.extras.iter().filter(|(name, _)| name != DETAILS) {
         extra_pieces(name, View::new(value.get()), &mut each);
