@@ -339,7 +339,7 @@ fn take(
 ) {
     seen.answer_bytes += event.answer_bytes();
     match event {
-        Event::Usage(counted) => seen.usage = Some(counted),
+        Event::Usage(counted) => seen.usage = Some(counted.after(seen.usage)),
         Event::End => *ended = true,
         Event::Error(failure) => {
             seen.is_refused = is_refusal(failure.kind) && seen.usage.is_none() && seen.answer_bytes == 0;

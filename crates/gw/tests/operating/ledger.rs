@@ -23,6 +23,7 @@ mod unit_prices;
 mod unpriced;
 mod written_by_ending;
 mod written_work;
+mod zero_counts;
 
 use std::path::Path;
 
