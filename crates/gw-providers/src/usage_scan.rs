@@ -191,14 +191,12 @@ impl Found {
         match (slot, self.shape) {
             (Slot::Tier, _) => self.has_other_tier = openai::is_other_tier(text),
             (Slot::Pages, _) => self.pages = pages(text),
-            (Slot::Metrics, _) => self.usage = metrics(text).or(self.usage),
-            (Slot::Prompt, _) => {
-                self.usage = text.parse().ok().map(prompt_only).or(self.usage);
-            }
-            (Slot::Usage, UsageShape::OpenAi) => self.usage = openai::read_usage(text).or(self.usage),
-            (Slot::Usage, UsageShape::Gemini) => self.usage = gemini::read_usage(text).or(self.usage),
+            (Slot::Metrics, _) => self.tell(metrics(text)),
+            (Slot::Prompt, _) => self.tell(text.parse().ok().map(prompt_only)),
+            (Slot::Usage, UsageShape::OpenAi) => self.tell(openai::read_usage(text)),
+            (Slot::Usage, UsageShape::Gemini) => self.tell(gemini::read_usage(text)),
             (Slot::Usage, UsageShape::Bedrock) if text.contains("\"inputTokens\"") => {
-                self.usage = bedrock::read_usage(text).or(self.usage);
+                self.tell(bedrock::read_usage(text));
             }
             (Slot::Usage | Slot::Start, _) => {
                 let Ok(raw) = serde_json::from_str::<&RawValue>(text) else { return };
@@ -211,6 +209,11 @@ impl Found {
             }
             (Slot::Chunk | Slot::Kind, _) => {}
         }
+    }
+
+    /// Takes a usage that was told, if one was.
+    fn tell(&mut self, told: Option<Usage>) {
+        self.usage = told.map(|told| told.after(self.usage)).or(self.usage);
     }
 
     /// Reads the document of a chunk of `InvokeModelWithResponseStream`.

@@ -263,7 +263,7 @@ impl Normaliser {
                     state.finish = Some(reason);
                 }
             }
-            Event::Usage(usage) => self.usage = Some(usage),
+            Event::Usage(usage) => self.usage = Some(usage.after(self.usage)),
             Event::Error(failure) => self.failure = Some(failure),
             Event::End => self.end_of_stream(),
         }

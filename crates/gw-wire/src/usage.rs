@@ -162,6 +162,42 @@ impl Usage {
         }
     }
 
+    /// This report of a stream, which follows an earlier one. A zero tells nothing, so it does not replace what the stream has told before.
+    #[must_use]
+    pub fn after(self, earlier: Option<Self>) -> Self {
+        let Some(earlier) = earlier.filter(|earlier| earlier.total() > 0) else { return self };
+        if self.total() > 0
+            && (self.prompt > 0 || earlier.prompt == 0)
+            && (self.completion > 0 || earlier.completion == 0)
+        {
+            return self;
+        }
+        let (of_prompt, of_answer) = (
+            if self.prompt > 0 { &self } else { &earlier },
+            if self.completion > 0 { &self } else { &earlier },
+        );
+        Self {
+            prompt: of_prompt.prompt,
+            cached: of_prompt.cached,
+            cache_write: of_prompt.cache_write,
+            cache_write_1h: of_prompt.cache_write_1h,
+            audio_prompt: of_prompt.audio_prompt,
+            image_prompt: of_prompt.image_prompt,
+            completion: of_answer.completion,
+            reasoning: of_answer.reasoning,
+            audio_completion: of_answer.audio_completion,
+            image_completion: of_answer.image_completion,
+            accepted_prediction: of_answer.accepted_prediction,
+            rejected_prediction: of_answer.rejected_prediction,
+            hosted: if self.hosted.is_none() { earlier.hosted } else { self.hosted },
+            unread_calls: self.unread_calls,
+            has_unpriced: self.has_unpriced || earlier.has_unpriced,
+            estimated: of_prompt.estimated || of_answer.estimated,
+            units: if self.units.is_none() { earlier.units } else { self.units },
+            stated_cost: self.stated_cost.or(earlier.stated_cost),
+        }
+    }
+
     /// An estimate from the measured prompt and the bytes of the answer.
     #[must_use]
     pub fn estimate(prompt_tokens: u64, answer_bytes: u64) -> Self {

@@ -174,7 +174,7 @@ fn contributes(attempts: &[AttemptState], attempt: usize) -> bool {
 #[derive(Debug, Default)]
 pub(crate) struct UpstreamCalls {
     records: Mutex<Records>,
-    /// An upstream has reported usage before its first content, and the journal has not recorded it.
+    /// An upstream has reported usage before its first content, or that of a part, and the journal has not recorded it.
     has_told: AtomicBool,
     /// A request got breakpoints of a prompt cache or would have got some, or an upstream read or wrote a prompt cache.
     uses_prompt_cache: AtomicBool,
@@ -392,7 +392,7 @@ impl UpstreamCalls {
         self.records.lock().calls.get(call).and_then(UpstreamCall::usage).unwrap_or_default()
     }
 
-    /// Marks that an upstream reported usage before its first content, so that the journal records it.
+    /// Marks that an upstream reported usage before its first content, or that of a part, so that the journal records it.
     pub(crate) fn tell_early(&self) {
         self.has_told.store(true, Ordering::Relaxed);
     }

@@ -390,6 +390,17 @@ impl Prices {
         may_be.map(move |row| row.form.or(known))
     }
 
+    /// These images with a form that has a price: the form that is known, else the dearest that it may mean. None: no such price is known.
+    #[must_use]
+    pub fn priced_images(&self, images: Units) -> Option<Units> {
+        let cost = |units: &Units| self.cost_of_units(*units, &mut ());
+        if cost(&images).is_some() {
+            return Some(images);
+        }
+        let possible = self.possible_forms(images.form()).map(|form| images.with_form(form));
+        possible.filter(|units| cost(units).is_some()).max_by_key(cost)
+    }
+
     /// The cost of a call in USD; None if a needed price is unknown or not in USD.
     #[must_use]
     pub fn cost(&self, usage: &Usage) -> Option<Money> {

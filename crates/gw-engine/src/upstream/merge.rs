@@ -49,6 +49,8 @@ pub(crate) struct MergedStream {
     turn: usize,
     /// The usage of the streams that ended.
     over: Vec<StreamUsage>,
+    /// The streams that are not open yet.
+    unopened: usize,
 }
 
 struct TrackedStream {
@@ -86,13 +88,32 @@ impl UpstreamSource {
         Self::SingleStream(SingleStream { body, decoder, heavy: None })
     }
 
-    pub(crate) fn many(sources: Vec<SubStream>) -> Self {
-        let tracked = |source: SubStream| {
+    /// The streams of a divided request, of which none is open yet.
+    pub(crate) fn many(count: usize) -> Self {
+        Self::MergedStream(MergedStream {
+            streams: Vec::with_capacity(count),
+            heavy: None,
+            turn: 0,
+            over: Vec::new(),
+            unopened: count,
+        })
+    }
+
+    /// Adds a stream of a divided request that is open.
+    pub(crate) fn add(&mut self, source: SubStream) {
+        if let Self::MergedStream(many) = self {
             let seen = StreamUsage { call: source.call, usage: None, answer_bytes: 0, is_refused: false };
-            TrackedStream { source, seen, ended: false }
-        };
-        let streams = sources.into_iter().map(tracked).collect();
-        Self::MergedStream(MergedStream { streams, heavy: None, turn: 0, over: Vec::new() })
+            many.streams.push(TrackedStream { source, seen, ended: false });
+            many.unopened = many.unopened.saturating_sub(1);
+        }
+    }
+
+    /// The streams of a divided request that ended, while others have not.
+    pub(crate) fn ended(&self) -> usize {
+        match self {
+            Self::MergedStream(many) => many.over.len(),
+            Self::SingleStream(_) | Self::Closed(_) => 0,
+        }
     }
 
     /// The usage of each stream of a divided request so far.
@@ -296,11 +317,12 @@ impl MergedStream {
     }
 
     fn step(&self, normaliser: &mut Normaliser) -> ReadStep {
-        if self.streams.is_empty() && !normaliser.has_failed() {
+        let is_over = self.streams.is_empty() && self.unopened == 0;
+        if is_over && !normaliser.has_failed() {
             // End markers are not enough: each choice must have finished.
             normaliser.eof();
         }
-        let over = self.streams.is_empty() || normaliser.has_failed();
+        let over = is_over || normaliser.has_failed();
         if over { ReadStep::Over } else { ReadStep::Progress }
     }
 }
@@ -317,7 +339,7 @@ fn take(
 ) {
     seen.answer_bytes += event.answer_bytes();
     match event {
-        Event::Usage(counted) => seen.usage = Some(counted),
+        Event::Usage(counted) => seen.usage = Some(counted.after(seen.usage)),
         Event::End => *ended = true,
         Event::Error(failure) => {
             seen.is_refused = is_refusal(failure.kind) && seen.usage.is_none() && seen.answer_bytes == 0;

@@ -134,9 +134,10 @@ pub(crate) async fn fetch(
                     Err(failure) => retries.wait(context, candidate, attempt, (sent, began), failure).await?,
                 }
             };
-            // Another batch may fail, and the client may leave: the usage of this one is known now.
+            // Another batch may fail, the client may leave and the process may die: the usage of this one is known now.
             let meter = || batch.meter(request, &candidate.provider, &context.upstream_calls);
             offload_if(batch.is_heavy(), meter).await;
+            context.upstream_calls.tell_early();
             Ok::<_, Failure>(batch)
         })
         .buffered(PARALLEL_BATCHES)

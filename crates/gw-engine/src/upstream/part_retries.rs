@@ -56,6 +56,8 @@ impl PartRetries {
         judge(context, candidate, &failure, attempt);
         log_failure(context, candidate, &failure, status);
         tokio::time::sleep(pause).await;
+        // The call that follows is noted, because a note of the other parts has left the failed one out.
+        context.upstream_calls.tell_early();
         Ok(())
     }
 

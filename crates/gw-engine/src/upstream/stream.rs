@@ -1,12 +1,13 @@
 //! An upstream stream: an attempt opens it and reads it to its first content; then the client's body reads it.
 
+mod read_ahead;
+
 use std::borrow::Cow;
 use std::future::Future;
 use std::task::{Context as TaskContext, Poll};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use futures_util::future::try_join_all;
 use gw_providers::adapter::{Reading, StreamDecoder};
 use gw_providers::settings::Timeouts;
 use gw_routing::metrics::InFlight;
@@ -27,8 +28,8 @@ use crate::cpu_pool::{is_heavy, offload, offload_if};
 use crate::event_memory::{Full, HalfEvent, SMALL_EVENT};
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
-use crate::upstream::merge::{ReadStep, StreamUsage, SubStream, UpstreamSource};
-use crate::upstream::opening::{OpenedCall, one, one_of_several};
+use crate::upstream::merge::{ReadStep, StreamUsage, UpstreamSource};
+use crate::upstream::opening::{OpenedCall, one};
 use crate::upstream::progress_notes::ProgressNotes;
 use crate::upstream::replay::{replay_chat, replay_text};
 
@@ -173,7 +174,7 @@ impl UpstreamStream {
 
     fn is_note_due(&mut self) -> bool {
         let work = self.prompt_work();
-        self.notes.take_due(work, self.normaliser.answer_bytes())
+        self.notes.take_due(work, self.normaliser.answer_bytes(), self.source.ended())
     }
 
     /// The reading of prompts and the calls of tools that the upstream has reported. The streams of a divided request report it beside
@@ -227,18 +228,39 @@ pub(crate) async fn open(
 ) -> Result<UpstreamStream, Failure> {
     let clocks = context.clocks(candidate);
     let mut parts = context.encode(candidate, context.request.parts(candidate), &clocks).await?;
-    let opened = if let [part] = parts.as_mut_slice() {
-        vec![one(context, candidate, attempt, (part, &mut None), clocks).await?]
+    let (mut stream, began) = if let [part] = parts.as_mut_slice() {
+        let only = one(context, candidate, attempt, (part, &mut None), clocks).await?;
+        let (mut stream, began) = (unopened(context, candidate, attempt), only.began);
+        drop(parts);
+        stream.call = Some(only.call);
+        stream.warnings = begin(context, &mut stream, only, &clocks).await?;
+        (stream, began)
     } else {
-        try_join_all(parts.iter().map(|part| one_of_several(context, candidate, attempt, part))).await?
+        // Boxed, because few requests have several parts.
+        let mut stream = unopened(context, candidate, attempt);
+        let began = Box::pin(stream.open_parts(context, &parts)).await?;
+        (stream, began)
     };
-    drop(parts);
     // A part that was asked for again has its whole time, too.
-    let began = opened.iter().map(|call| call.began).max().unwrap_or(attempt.at);
     let first_token_by = (began + clocks.first_token).min(context.deadline(&clocks).into());
+    let limits = FirstTokenLimits { idle: first_token_by, working: context.deadline(&clocks).into() };
+    let read = read_to_first_content(&mut stream, limits, &context.upstream_calls).await;
+    if let Err(failure) = read {
+        stream.observe(&context.upstream_calls);
+        if let Some(call) = stream.call {
+            context.upstream_calls.fail(call, &failure);
+        }
+        return Err(failure);
+    }
+    stream.first_content = attempt.elapsed();
+    Ok(stream)
+}
+
+/// A stream without an upstream.
+fn unopened(context: &AttemptContext, candidate: &Candidate, attempt: Attempt) -> UpstreamStream {
     let opening =
         context.opening(candidate.model.upstream_model.to_string(), context.request.prompt_tokens(candidate));
-    let mut stream = UpstreamStream {
+    UpstreamStream {
         candidate: candidate.clone(),
         attempt,
         first_content: Duration::ZERO,
@@ -254,73 +276,42 @@ pub(crate) async fn open(
         seen_work: 0,
         media_type: None,
         half_event: context.snapshot.state.event_memory.half_event(context.client.caller.key_id()),
-    };
-    if let [only] = opened.as_slice() {
-        stream.call = Some(only.call);
     }
-    stream.warnings = begin(context, &mut stream, opened, &clocks).await?;
-    let limits = FirstTokenLimits { idle: first_token_by, working: context.deadline(&clocks).into() };
-    let read = read_to_first_content(&mut stream, limits, &context.upstream_calls).await;
-    if let Err(failure) = read {
-        stream.observe(&context.upstream_calls);
-        if let Some(call) = stream.call {
-            context.upstream_calls.fail(call, &failure);
-        }
-        return Err(failure);
-    }
-    stream.first_content = attempt.elapsed();
-    Ok(stream)
 }
 
-/// Begins to read the bodies of the answers, and returns the warnings.
+/// Begins to read the body of the only answer, and returns the warnings.
 async fn begin(
     context: &AttemptContext,
     stream: &mut UpstreamStream,
-    mut opened: Vec<OpenedCall>,
+    mut only: OpenedCall,
     clocks: &Timeouts,
 ) -> Result<Vec<Cow<'static, str>>, Failure> {
     let candidate = stream.candidate.clone();
-    let adapter = candidate.provider.adapter();
-    stream.media_type = opened.first().and_then(|first| first.response.headers.get(CONTENT_TYPE).cloned());
+    stream.media_type = only.response.headers.get(CONTENT_TYPE).cloned();
     let media_type = stream.media_type.clone();
     let media_type = media_type.as_ref().and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let own = || context.request.one_shot()?.decoder(&candidate.provider, media_type);
-    let decoder = |reading: &Reading| own().unwrap_or_else(|| adapter.stream(reading));
-    let is_json = |opened: &OpenedCall| {
-        let kind = opened.response.headers.get(CONTENT_TYPE);
-        kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"))
-    };
+    let own = context.request.one_shot().and_then(|own| own.decoder(&candidate.provider, media_type));
+    let decoder = own.unwrap_or_else(|| candidate.provider.adapter().stream(&only.reading));
+    let is_json =
+        stream.media_type.as_ref().is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     if context.granted.is_some() {
         // A budget ends the answer at the piece that exceeds it, so that pieces are not joined.
-        opened.iter_mut().for_each(|opened| opened.response.body.read_by_chunk());
+        only.response.body.read_by_chunk();
     }
-    if opened.len() == 1
-        && let Some(only) = opened.pop()
-    {
-        if is_json(&only) {
-            // Some upstreams answer a streamed request with a document: an error, or the complete answer.
-            let (body, _permit) = context.collect(only.response.body, clocks, Some(SMALL_EVENT)).await?;
-            let read = || {
-                replay(stream, &context.request, &body, &only.reading)
-                    .or_else(|failure| play_stream(stream, decoder(&only.reading), &body, failure))
-            };
-            offload_if(is_heavy(&body), read)
-                .await
-                .inspect_err(|failure| context.upstream_calls.fail(only.call, failure))?;
-        } else {
-            stream.source = UpstreamSource::one(only.response.body, decoder(&only.reading));
-        }
-        return Ok(only.warnings);
+    if is_json {
+        // Some upstreams answer a streamed request with a document: an error, or the complete answer.
+        let (body, _permit) = context.collect(only.response.body, clocks, Some(SMALL_EVENT)).await?;
+        let read = || {
+            replay(stream, &context.request, &body, &only.reading)
+                .or_else(|failure| play_stream(stream, decoder, &body, failure))
+        };
+        offload_if(is_heavy(&body), read)
+            .await
+            .inspect_err(|failure| context.upstream_calls.fail(only.call, failure))?;
+    } else {
+        stream.source = UpstreamSource::one(only.response.body, decoder);
     }
-    let warnings = opened.first_mut().map(|first| std::mem::take(&mut first.warnings)).unwrap_or_default();
-    let source = |opened: OpenedCall| SubStream {
-        call: opened.call,
-        decoder: decoder(&opened.reading),
-        body: opened.response.body,
-        first: opened.first,
-    };
-    stream.source = UpstreamSource::many(opened.into_iter().map(source).collect());
-    Ok(warnings)
+    Ok(only.warnings)
 }
 
 /// The normaliser of a new stream or of a continuation.

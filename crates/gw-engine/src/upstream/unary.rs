@@ -136,8 +136,9 @@ async fn fetch_parts(
                     Err(failure) => retries.wait(context, candidate, attempt, (sent, began), failure).await?,
                 }
             };
-            // The usage of this call is known from now on, even if another call fails or the client disconnects.
+            // The usage of this call is known from now on, even if another call fails, the client disconnects or the process dies.
             offload_if(given.is_heavy(), || given.meter(context, candidate)).await;
+            context.upstream_calls.tell_early();
             Ok::<_, Failure>((given, warnings))
         })
         .buffered(PARALLEL_CALLS)

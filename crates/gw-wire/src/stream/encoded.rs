@@ -8,7 +8,7 @@ impl Normaliser {
     /// Consumes an event whose frames the encoder writes.
     pub(super) fn accept_encoded(&mut self, event: Event<'_>, out: &mut Vec<u8>) {
         match &event {
-            Event::Usage(usage) => self.usage = Some(*usage),
+            Event::Usage(usage) => self.usage = Some(usage.after(self.usage)),
             Event::Error(_) => {
                 if let Event::Error(failure) = event {
                     self.failure = Some(failure);

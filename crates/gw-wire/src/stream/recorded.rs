@@ -131,7 +131,7 @@ impl Normaliser {
                 }
             }
             Event::Member { name, value } => self.member(name, value),
-            Event::Usage(usage) => self.usage = Some(usage),
+            Event::Usage(usage) => self.usage = Some(usage.after(self.usage)),
             Event::Error(failure) => self.failure = Some(failure),
             Event::End => self.end_of_stream(),
             // Written at once, because readers that end early count it, too.

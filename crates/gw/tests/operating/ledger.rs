@@ -7,6 +7,7 @@ mod clock_jumps;
 mod cost;
 mod cost_lines;
 mod damaged_journal;
+mod divided_endings;
 mod grouped_sums;
 mod hour_writes;
 mod log_size;
@@ -22,6 +23,7 @@ mod unit_prices;
 mod unpriced;
 mod written_by_ending;
 mod written_work;
+mod zero_counts;
 
 use std::path::Path;
 

@@ -26,7 +26,7 @@ impl CallSize {
             ..Usage::estimate(self.prompt_tokens, if self.makes_images() { 0 } else { answer_bytes })
         };
         let Some(mut usage) = reported else {
-            return self.with_partial_images(estimate, answer_bytes, model);
+            return self.with_unseen_images(estimate, answer_bytes, model);
         };
         usage.has_unpriced |= self.is_unpriced;
         if usage.hosted.is_none() {
@@ -92,14 +92,17 @@ impl CallSize {
         usage
     }
 
-    /// Adds the partial images of an answer that was not completed. They have tokens where image tokens have a price. Where each image has one,
-    /// the cost is unknown: the provider may have made the images and bill them.
-    fn with_partial_images(&self, usage: Usage, answer_bytes: u64, model: &Model) -> Usage {
-        let has_price = model.prices.as_ref().is_some_and(|prices| prices.gateway.image_output.is_some());
+    /// Adds the images of an answer that was not completed. The provider may have made and billed all of them, so they cost the price of an
+    /// image, if there is one. Where only image tokens have a price, partial images have tokens.
+    fn with_unseen_images(&self, usage: Usage, answer_bytes: u64, model: &Model) -> Usage {
         if !self.makes_images() {
             return usage;
         }
-        if !has_price {
+        let Some(prices) = &model.prices else { return Usage { has_unpriced: true, ..usage } };
+        if let Some(units) = prices.priced_images(self.units) {
+            return Usage { units, ..usage };
+        }
+        if prices.gateway.image_output.is_none() {
             return Usage { has_unpriced: true, ..usage };
         }
         let completion = answer_bytes.div_ceil(BYTES_PER_TOKEN);

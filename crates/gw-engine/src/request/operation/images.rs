@@ -85,7 +85,7 @@ impl OneShot for ImagesRequest {
         })
     }
 
-    /// The upstream does not tell whether the slower of two calls has made its images, so its cost would be unknown.
+    /// The upstream does not tell whether the slower of two calls has made its images, so those of both would be charged.
     fn may_be_hedged(&self) -> bool {
         false
     }

@@ -94,7 +94,7 @@ impl AnthropicUsage {
                 *place = Some(count);
             }
         };
-        let whole = Some(&value);
+        let (whole, earlier) = (Some(&value), *self);
         set(&mut self.input, whole, "input_tokens");
         set(&mut self.output, whole, "output_tokens");
         set(&mut self.cache_read, whole, "cache_read_input_tokens");
@@ -103,6 +103,7 @@ impl AnthropicUsage {
         set(&mut self.cache_write_5m, lifetimes, "ephemeral_5m_input_tokens");
         set(&mut self.cache_write_1h, lifetimes, "ephemeral_1h_input_tokens");
         set(&mut self.thinking, value.get("output_tokens_details"), "thinking_tokens");
+        self.keep_counts(&earlier);
         let hosted = value.get("server_tool_use");
         set(&mut self.web_search, hosted, "web_search_requests");
         set(&mut self.web_fetch, hosted, "web_fetch_requests");
@@ -125,6 +126,27 @@ impl AnthropicUsage {
         };
         self.has_other_service |=
             is_other("speed", &["", "standard"]) || is_other("inference_geo", &USUAL_REGIONS);
+    }
+
+    /// Keeps the earlier counts that a zero has replaced, because a zero tells nothing. If another count of the prompt has grown, the later
+    /// usage divides the prompt in another way, and its zeros stand.
+    fn keep_counts(&mut self, earlier: &Self) {
+        let is_lost = |now: Option<u64>, before: Option<u64>| now == Some(0) && before > now;
+        let mut of_prompt = [
+            (&mut self.input, earlier.input),
+            (&mut self.cache_read, earlier.cache_read),
+            (&mut self.cache_write, earlier.cache_write),
+            (&mut self.cache_write_5m, earlier.cache_write_5m),
+            (&mut self.cache_write_1h, earlier.cache_write_1h),
+        ];
+        let is_divided_anew = of_prompt.iter().any(|(now, before)| now.unwrap_or(0) > before.unwrap_or(0));
+        let kept = of_prompt.iter_mut().filter(|(now, before)| !is_divided_anew && is_lost(**now, *before));
+        kept.for_each(|(now, before)| **now = *before);
+        for (now, before) in [(&mut self.output, earlier.output), (&mut self.thinking, earlier.thinking)] {
+            if is_lost(*now, before) {
+                *now = before;
+            }
+        }
     }
 
     /// Takes a usage of the end of a stream. The start of a stream has a placeholder for the tokens of the answer, which does not stand if
@@ -267,6 +289,23 @@ mod tests {
         assert_eq!(after(&[start, cumulative]), Some(full), "cumulative: nothing is added up");
         assert_eq!(full.total(), 3260);
         assert_eq!(after(&[start, r#"{"input_tokens":null,"output_tokens":7}"#]).unwrap().prompt, 3210);
+    }
+
+    #[test]
+    fn a_zero_replaces_no_count_unless_the_prompt_is_divided_anew() {
+        let start = r#"{"input_tokens":5000,"cache_read_input_tokens":900,"cache_creation_input_tokens":800,"output_tokens":1}"#;
+        let counts = |later: &str| {
+            after(&[start, later])
+                .map(|usage| (usage.prompt, usage.cached, usage.cache_write, usage.completion))
+        };
+        let kept = Some((6700, Some(900), Some(800), 700));
+        assert_eq!(counts(r#"{"input_tokens":0,"output_tokens":700}"#), kept);
+        let zeros = r#"{"input_tokens":0,"cache_read_input_tokens":0,"cache_creation_input_tokens":0,"output_tokens":700}"#;
+        assert_eq!(counts(zeros), kept);
+        let repeated = r#"{"input_tokens":0,"cache_read_input_tokens":900,"cache_creation_input_tokens":800,"output_tokens":700}"#;
+        assert_eq!(counts(repeated), kept);
+        let anew = r#"{"input_tokens":0,"cache_read_input_tokens":6700,"cache_creation_input_tokens":0,"output_tokens":700}"#;
+        assert_eq!(counts(anew), Some((6700, Some(6700), Some(0), 700)));
     }
 
     #[test]

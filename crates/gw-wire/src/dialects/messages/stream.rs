@@ -197,7 +197,7 @@ impl AnswerEncoder for MessagesEncoder {
                     model.clone_into(&mut self.opening.model);
                 }
             }
-            Event::Usage(usage) => self.usage = Some(*usage),
+            Event::Usage(usage) => self.usage = Some(usage.after(self.usage)),
             Event::Frame { dialect: ClientDialect::Messages, name, data } => {
                 self.native_frame(name, data, out)
             }

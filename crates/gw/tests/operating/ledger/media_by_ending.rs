@@ -73,9 +73,11 @@ fn case(
 }
 
 fn image_cases() -> Vec<Case> {
-    // The prompt of an image is five tokens of text and eight around it. An image that did not come costs nothing.
+    // The prompt of an image is five tokens of text and eight around it. An image that did not come costs nothing,
+    // unless each image has a price.
     let image =
         |more: Value| Body::Json(with(json!({"model": "acme/image", "prompt": "WORD question"}), more));
+    let each = |more: Value| image(with(json!({"model": "acme/each"}), more));
     let streamed = || json!({"stream": true});
     const PICTURES: &str = "/v1/images/generations";
     const EDIT: &str = "/v1/images/edits";
@@ -90,6 +92,16 @@ fn image_cases() -> Vec<Case> {
             [4_050, 65, 4_065],
             BROKEN,
             Some((BROKEN, 4_065)),
+        ),
+        case("priced image", PICTURES, each(json!({})), false, [40_000; 3], INVALID, Some((FAILED, 0))),
+        case(
+            "priced image stream",
+            PICTURES,
+            each(streamed()),
+            true,
+            [40_000; 3],
+            BROKEN,
+            Some((BROKEN, 40_000)),
         ),
         // The picture that is edited is 1,024 tokens.
         case("edit", EDIT, Body::Picture(&[]), false, [4_050, 5_185, 5_185], INVALID, Some((FAILED, 0))),
@@ -323,6 +335,7 @@ fn config(upstream: &FakeUpstream) -> String {
         format!("[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\ntrust_attribution = true\nbudget_usd = 1000.0\n"),
         format!("[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"{base}\"\napi_key = \"sk-upstream-key-000\"\n"),
         model("image", "image", "official_input_per_m = 5.0, official_image_output_per_m = 40.0"),
+        model("each", "image", "official_per_image = 0.04"),
         model("speech", "speech", "official_per_character = 0.000015"),
         model("hear", "transcription", "official_per_second = 0.0001"),
         model("rerank", "rerank", "official_per_search_unit = 0.002"),

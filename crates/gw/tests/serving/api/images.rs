@@ -4,6 +4,7 @@ use gw_testkit::upstream::Step;
 use gw_testkit::{Answer, FakeUpstream, PIXEL, Signal};
 use serde_json::{Value, json};
 
+use crate::harness::ledger::rows;
 use crate::harness::{ADMIN, Setup, World, assert_error, assert_invalid, logged, with, world};
 
 const PATH: &str = "/v1/images/generations";
@@ -115,18 +116,62 @@ async fn without_usage_the_size_and_the_quality_of_what_was_made_decide() {
     }
 }
 
+/// The cost, the units and the marks of a row.
+fn charge_of(row: &Value) -> Value {
+    json!([row["cost_usd"], row["units"], row["estimated"], row["unpriced"]])
+}
+
 #[tokio::test]
-async fn an_image_that_did_not_arrive_has_an_unknown_cost_at_a_price_by_the_image() {
+async fn images_that_did_not_arrive_are_charged_at_the_price_by_the_image() {
     let world = start().await;
     let partial = json!({"type": "image_generation.partial_image", "b64_json": PIXEL});
-    world.upstream.enqueue(Answer::sse().chunk(format!("data: {partial}\n\n")).reset());
-    let mut stream = world.client.stream(PATH, &paint("acme/by-image", json!({"stream": true}))).await;
-    let id = stream.head.header("x-request-id").expect("an id").to_owned();
-    let frames = stream.rest().await;
-    assert!(frames.last().is_some_and(|frame| frame.starts_with("event: error\n")), "{frames:?}");
-    let row = logged(&world.gateway.client().with_key(ADMIN), &id).await;
-    let told = (&row["cost_usd"], row.get("units"), &row["unpriced"]);
-    assert_eq!(told, (&json!(null), None, &json!(true)), "{row}");
+    let partial = Answer::sse().chunk(format!("data: {partial}\n\n")).reset();
+    let document = |body: &str| Answer::full(200, &[("content-type", "application/json")], body);
+    let torn =
+        Answer::raw("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{");
+    let three = json!({"n": 3});
+    let sized = json!({"n": 2, "size": "1024x1024", "quality": "high"});
+    for (name, model, more, answer, cost) in [
+        ("partial", "by-image", json!({"stream": true}), partial, json!(0.04)),
+        ("torn", "by-image", three.clone(), torn.close(), json!(0.12)),
+        ("garbage", "by-image", three.clone(), document("<html>"), json!(0.12)),
+        ("empty", "by-image", three, document("{}"), json!(0.12)),
+        ("sized", "by-form", sized, document("{}"), json!(0.334)),
+        // Without a size, the images may be those of the dearest row.
+        ("unsized", "by-form", json!({"n": 2}), document("{}"), json!(0.334)),
+        ("pixels", "by-pixel", json!({"size": "1024x1536"}), document("{}"), json!(0.029_884_416)),
+    ] {
+        world.upstream.enqueue(answer);
+        let told = world.client.post_json(PATH, &paint(&format!("acme/{model}"), more.clone())).await;
+        let row = row_of(&world, &told).await;
+        let units = json!({"image": more["n"].as_u64().unwrap_or(1)});
+        assert_eq!(charge_of(&row), json!([cost, units, true, null]), "{name}: {row}");
+    }
+    // Nothing tells the pixels.
+    world.upstream.enqueue(document("{}"));
+    let told = world.client.post_json(PATH, &paint("acme/by-pixel", json!({}))).await;
+    assert_eq!(charge_of(&row_of(&world, &told).await), json!([null, null, true, true]));
+    world.upstream.enqueue(Answer::error(500, "server_error", "down"));
+    let refused = world.client.post_json(PATH, &paint("acme/by-image", json!({}))).await;
+    assert_eq!(charge_of(&row_of(&world, &refused).await)[0], 0);
+}
+
+#[tokio::test]
+async fn clients_that_leave_pay_for_their_images_and_use_up_their_budget() {
+    let world = start().await;
+    let poor = world.gateway.client().with_key("sk-poor");
+    world.upstream.respond_with(|_| Answer::steps(Vec::new()).hang());
+    let body = paint("acme/by-image", json!({})).to_string().into_bytes();
+    for count in 1..=2 {
+        let wire = poor.open("POST", PATH, Some("application/json"), Some(&body)).await;
+        world.upstream.request(count - 1).await;
+        drop(wire);
+        let rows = rows(&world.gateway, count).await;
+        assert!(rows.iter().all(|row| row.cost == 40_000_000_000_000 && row.estimated), "{rows:?}");
+    }
+    let refused = poor.post_json(PATH, &paint("acme/by-image", json!({}))).await;
+    assert_error("the budget", &refused, 429, "insufficient_quota", "insufficient_quota");
+    assert_eq!(world.upstream.hits(), 2);
 }
 
 #[tokio::test]
