@@ -2,6 +2,7 @@
 
 pub(crate) mod answer_closing;
 pub(crate) mod attempt_context;
+pub(crate) mod begin_order;
 mod billed_usage;
 mod cache_account;
 pub(crate) mod continuation;
