@@ -170,6 +170,8 @@ impl AnswerWriter {
         pieces: &Pushed,
     ) -> Result<FlightResult, FlightError> {
         let origin = AnswerOrigin::of(&self.caching, &call);
+        let model = &live.candidate.model;
+        pieces.name_source([Arc::clone(&model.id), Arc::clone(&model.provider)]);
         let mut stream = EventStream::for_sharing(call, live, cut);
         let mut accumulator = Accumulator::new(MAX_ANSWER_BYTES);
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {
