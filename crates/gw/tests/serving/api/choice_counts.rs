@@ -138,3 +138,16 @@ async fn a_stream_with_fewer_choices_has_the_warning_and_is_not_kept() {
         assert_eq!(last["gateway"]["warnings"], json!(["choices_missing"]));
     }
 }
+
+#[tokio::test]
+async fn too_many_prompts_for_a_provider_that_takes_one_name_the_limit() {
+    let extra = "[[providers]]\nname = \"llama\"\napi = \"ollama\"\nbase_url = \"<acme_url>\"\n\
+        [[models]]\nid = \"llama/one\"\ncategory = [\"chat\"]\n";
+    let world = Setup { extra: extra.to_owned(), ..Setup::default() }.start().await;
+    let body = json!({ "model": "llama/one", "prompt": vec!["Once"; 33], "n": 2 });
+    let refused = world.client.post_json(TEXT, &body).await;
+    assert_error("66 calls", &refused, 400, "invalid_request_error", "unsupported_value");
+    let named = "so many prompts in one request (they become 66 upstream calls, and 64 are the most)";
+    assert!(refused.message().contains(named), "{}", refused.message());
+    assert_eq!(world.upstream.hits(), 0);
+}
