@@ -138,7 +138,7 @@ impl<'a> AttemptObject<'a> {
             provider,
             model,
             status,
-            // The first attempt begins at once, and its row does not say so.
+            // The first attempt mostly begins within the first millisecond. A later one with 0 is of an older version.
             started_ms: Some(*started_ms).filter(|started| place == 0 || *started > 0),
             latency_ms: *latency_ms,
             image_fetch_ms: Some(*image_fetch_ms).filter(|millis| *millis > 0),

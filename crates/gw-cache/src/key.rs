@@ -161,6 +161,15 @@ impl fmt::Debug for Key {
 const IGNORED_MEMBERS: [&str; 7] =
     ["cache", "metadata", "model", "routing", "stream", "stream_options", "user"];
 
+/// Members whose empty list says as much as a missing member.
+const LISTS: [&str; 2] = ["stop", "tools"];
+
+/// Whether a JSON value is a list without elements.
+fn is_empty_list(value: &str) -> bool {
+    let inner = value.trim_ascii().strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    inner.is_some_and(|inner| inner.trim_ascii().is_empty())
+}
+
 /// A component of the key: its name, which is not fed, and the function that feeds it. What it feeds marks its own end, by a fixed
 /// length, by a length or by a count at its begin, so no component can run into the next.
 type Component = (&'static str, fn(&Scope, &Question<'_>, &mut Hasher) -> Option<()>);
@@ -218,7 +227,9 @@ fn members<'q>(question: &Question<'q>, excluded: Option<&str>) -> Vec<(&'q str,
         let is_format_only = is_embedding && name == "encoding_format";
         !is_format_only && !IGNORED_MEMBERS.contains(&name) && Some(name) != excluded
     };
-    let mut members: Vec<_> = question.body.members().filter(|(name, _)| matters(name)).collect();
+    let is_given = |(name, value): &(&str, &str)| !(LISTS.contains(name) && is_empty_list(value));
+    let members = question.body.members().filter(|(name, _)| matters(name));
+    let mut members: Vec<_> = members.filter(is_given).collect();
     members.sort_unstable();
     members
 }

@@ -67,5 +67,5 @@ pub use similarity::{
     DEFAULT_THRESHOLD, Match, SimilarityFigures, SimilarityIndex, SimilarityMode, SimilaritySettings,
 };
 pub use single_flight::delivery::{End, FlightBounds, Next, Wants};
-pub use single_flight::{Follower, Leader, Publisher, Role, SingleFlight};
+pub use single_flight::{AnswerSource, Follower, Leader, Publisher, Role, SingleFlight};
 pub use stamp::Stamp;

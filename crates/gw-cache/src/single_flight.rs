@@ -30,8 +30,8 @@ mod flight_state;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::future::poll_fn;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -75,7 +75,12 @@ struct Flight<T, E> {
     key: Key,
     shared: Arc<Shared<T, E>>,
     state: Mutex<FlightState<T, E>>,
+    /// The model that answers and its provider, as soon as the work knows them.
+    source: OnceLock<AnswerSource>,
 }
+
+/// The catalogue id of the model that answers, and its provider.
+pub type AnswerSource = [Arc<str>; 2];
 
 impl<T, E> Shared<T, E> {
     fn shard(&self, key: &Key) -> Option<&Shard<T, E>> {
@@ -130,7 +135,7 @@ impl<T: Clone, E: Clone> SingleFlight<T, E> {
 
     fn new_flight(&self, key: Key) -> Arc<Flight<T, E>> {
         let state = Mutex::new(FlightState::new(Arc::clone(&self.shared.held_bytes)));
-        Arc::new(Flight { key, shared: Arc::clone(&self.shared), state })
+        Arc::new(Flight { key, shared: Arc::clone(&self.shared), state, source: OnceLock::new() })
     }
 
     /// Starts a flight that no other request can join. Chunks are dropped as soon as they are read.
@@ -231,6 +236,11 @@ impl<T: Clone, E: Clone> Publisher<T, E> {
         wakers.into_iter().for_each(std::task::Waker::wake);
     }
 
+    /// Tells all followers who answers. Call it before the first chunk. The first call counts.
+    pub fn name_source(&self, source: AnswerSource) {
+        let _ = self.flight.source.set(source);
+    }
+
     /// Waits while the fastest follower is too far behind.
     pub async fn wait_for_room(&self) {
         let bounds = &self.flight.shared.bounds;
@@ -251,6 +261,12 @@ impl<T: Clone, E: Clone> Follower<T, E> {
     #[must_use]
     pub fn is_leader(&self) -> bool {
         self.is_leader
+    }
+
+    /// The model that answers and its provider. None: the work has not named them yet.
+    #[must_use]
+    pub fn source(&self) -> Option<&AnswerSource> {
+        self.flight.source.get()
     }
 
     /// The next chunk, or the end.

@@ -2,6 +2,7 @@
 
 pub(crate) mod answer_closing;
 pub(crate) mod attempt_context;
+pub(crate) mod begin_order;
 mod billed_usage;
 mod cache_account;
 pub(crate) mod continuation;
@@ -58,7 +59,12 @@ pub(crate) struct Call {
     pub(crate) is_end_unknown: bool,
     /// The plan of the model that was asked for, while an alias is to serve because of a threshold, and the warning about it.
     pub(crate) asked_plan: Option<Box<(Plan, String)>>,
+    /// The answer has fewer choices than the client asked for.
+    lacks_choices: bool,
 }
+
+/// The warning that an answer has fewer choices than the client asked for. Some servers ignore `n`.
+pub(crate) const CHOICES_MISSING: &str = "choices_missing";
 
 /// The upstream that answered, with usage and cost.
 #[derive(Clone, Debug)]
@@ -70,6 +76,8 @@ pub(crate) struct CallSummary {
     pub(crate) is_shortened: bool,
     /// More than one upstream contributed to the answer.
     pub(crate) is_continued: bool,
+    /// It has fewer choices than the client asked for.
+    pub(crate) lacks_choices: bool,
 }
 
 impl Call {
@@ -85,6 +93,7 @@ impl Call {
             shared_document: None,
             is_end_unknown: false,
             asked_plan: None,
+            lacks_choices: false,
         }
     }
 
@@ -143,10 +152,17 @@ impl Call {
                 cost: answer.known_cost(),
                 is_shortened: self.context.is_shortened.load(Ordering::Relaxed),
                 is_continued: calls.answering_attempts() > 1,
+                lacks_choices: self.lacks_choices,
             })
         });
         self.note_warnings();
         self.progress.settlement.finish(&Outcome::Served);
+    }
+
+    /// Notes that the answer has fewer choices than the client asked for.
+    pub(crate) fn note_missing_choices(&mut self) {
+        self.lacks_choices = true;
+        self.progress.warnings.push(Cow::Borrowed(CHOICES_MISSING));
     }
 
     /// Notes the warnings for the request log, which is written when the call ends.

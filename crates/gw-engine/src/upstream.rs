@@ -1,6 +1,7 @@
 //! Upstream calls: the loop of attempts, and how each kind of answer is read.
 
 pub(crate) mod attempts;
+pub(crate) mod choices;
 pub(crate) mod dispatch;
 pub(crate) mod embeddings;
 mod equal_content;

@@ -20,7 +20,7 @@ pub(crate) const MINUTE_MICROS: f64 = 60_000_000.0;
 /// The error that rounding may add up to. Without this slack the last unit of a limit would sometimes be refused.
 pub(crate) const ROUNDING_MICROS: f64 = 1.0;
 /// The furthest that a TAT may lie in the future: usage beyond the limit is owed for at most two minutes.
-const MAX_AHEAD_MICROS: f64 = 2.0 * MINUTE_MICROS;
+pub(crate) const MAX_AHEAD_MICROS: f64 = 2.0 * MINUTE_MICROS;
 
 /// The parameters of a limit.
 #[derive(Clone, Copy, Debug)]

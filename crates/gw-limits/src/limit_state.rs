@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::gcra::{Gcra, MINUTE_MICROS, duration_of_micros};
+use crate::gcra::{Gcra, MAX_AHEAD_MICROS, MINUTE_MICROS, duration_of_micros};
 use crate::sliding_window::WindowState;
 
 /// The state of a limit of requests.
@@ -52,6 +52,15 @@ impl TokenState {
         let (remaining, reset) = Gcra::new(limit).free(tat, now);
         Self { limit, remaining, reset }
     }
+
+    /// The state this long after, when a request has taken so many tokens.
+    #[must_use]
+    pub fn after(self, elapsed: Duration, tokens: u64) -> Self {
+        let micros = |duration: Duration| duration.as_secs_f64() * 1e6;
+        let taken = tokens as f64 * MINUTE_MICROS / self.limit.max(1) as f64;
+        let reset = micros(self.reset) + taken - micros(elapsed);
+        Self::new(self.limit, reset.clamp(0.0, MAX_AHEAD_MICROS), 0.0)
+    }
 }
 
 /// The limits of a request's subjects. Of a key's and a team's limit this keeps the one with less left, which is what
@@ -75,5 +84,29 @@ impl LimitStates {
         if self.tokens.is_none_or(|kept| state.remaining < kept.remaining) {
             self.tokens = Some(state);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_requests_tokens_are_taken_and_time_gives_tokens_back() {
+        let full = TokenState::new(100, 0.0, 0.0);
+        for (elapsed, tokens, remaining, reset) in [
+            (0, 0, 100, 0),
+            (0, 15, 85, 9_000),
+            (3_000, 15, 90, 6_000),
+            (60_000, 15, 100, 0),
+            (0, 100, 0, 60_000),
+            (0, 150, 0, 90_000),
+            (0, u64::MAX, 0, 120_000),
+        ] {
+            let after = full.after(Duration::from_millis(elapsed), tokens);
+            assert_eq!((after.remaining, after.reset), (remaining, Duration::from_millis(reset)), "{tokens}");
+        }
+        let twice = full.after(Duration::ZERO, 15).after(Duration::ZERO, 15);
+        assert_eq!(twice.remaining, 70);
     }
 }

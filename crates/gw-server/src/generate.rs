@@ -155,6 +155,7 @@ where
     if let Some(report) = wishes.dry_run.and_then(|dry_run| dry_run.take()) {
         return Ok(HttpReply::json(report));
     }
+    count_tokens(record, &log, extra);
     let reply = reply?;
     extra.extend(reply.headers);
     let answer = answered(reply.body, record, extra);
@@ -301,6 +302,25 @@ fn add_limit_headers(limits: &LimitStates, extra: &mut ExtraHeaders) {
             }
             begin = end;
         }
+    }
+}
+
+/// Counts the tokens of a request in the headers of its limit of tokens: those that it has used, or those that are set aside for a stream.
+pub(crate) fn count_tokens(record: &RequestRecord, call: &CallLog, extra: &mut ExtraHeaders) {
+    let Some(seen) = record.admission_permit.as_ref().and_then(|permit| permit.limits.tokens) else { return };
+    let state = seen.after(record.accepted.elapsed(), call.counted_tokens());
+    let mut text = Vec::with_capacity(LIMIT_TEXT_BYTES);
+    let ends = spell_window(&mut text, (state.limit, state.remaining, state.reset));
+    let (text, mut begin) = (Bytes::from(text), 0);
+    let [_, names] = &LIMIT_NAMES;
+    for (name, end) in names.iter().zip(ends) {
+        let header = extra.iter_mut().find(|(other, _)| other == name);
+        if let (Some((_, value)), Ok(counted)) =
+            (header, HeaderValue::from_maybe_shared(text.slice(begin..end)))
+        {
+            *value = counted;
+        }
+        begin = end;
     }
 }
 

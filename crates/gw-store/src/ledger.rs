@@ -95,7 +95,7 @@ pub struct Attempt {
     pub status: Cow<'static, str>,
     /// Milliseconds to its answer or failure.
     pub latency_ms: u64,
-    /// Milliseconds from the acceptance of the request to the start of a later attempt. 0 for the first one, and in old rows.
+    /// Milliseconds from the acceptance of the request to the start of the attempt. Old rows have 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub started_ms: u64,
     /// Milliseconds in which the gateway fetched the images of the request before this attempt. 0: it fetched none.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use gw_engine::Engine;
 use gw_engine::catalog::prices::Prices;
-use gw_store::ledger::Entry;
+use gw_store::ledger::{Attempt, Entry};
 use gw_wire::charges::{ChargeLine, Charges};
 use gw_wire::money::Money;
 use gw_wire::usage::{Usage, small};
@@ -125,8 +125,10 @@ fn today(prices: &Prices, as_of: Option<&str>, entry: &Entry) -> Option<Charges>
     if !charge.is_complete && usage.total() > 0 {
         return None;
     }
-    // The lines are of the attempt that served, or else of the last one.
-    let served_at = entry.attempts.iter().rposition(|attempt| attempt.status == "ok");
+    // The lines are of the attempt that served, or else of the last one of the row's model.
+    let last = |of_it: &dyn Fn(&Attempt) -> bool| entry.attempts.iter().rposition(of_it);
+    let served_at =
+        last(&|attempt| attempt.status == "ok").or_else(|| last(&|attempt| attempt.model == entry.model));
     let shown = served_at.unwrap_or(entry.attempts.len().saturating_sub(1));
     let others = entry.attempts.iter().enumerate().filter(|(at, _)| *at != shown);
     let other = Money::from_femtos(others.filter_map(|(_, attempt)| attempt.cost).sum());

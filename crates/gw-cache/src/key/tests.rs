@@ -166,12 +166,20 @@ fn members_that_do_not_change_the_answer_are_ignored_at_the_top_level_only() {
         r#""cache":{"enabled":true}"#,
         r#""routing":{"strategy":"cheapest"}"#,
         r#""seed":null"#,
+        r#""tools":[]"#,
+        r#""stop": [ ]"#,
     ] {
         assert_eq!(key, with(ignored), "{ignored}");
     }
-    for counts in
-        [r#""seed":1"#, r#""n":2"#, r#""tools":[]"#, r#""unheard_of":{"stream":true}"#, r#""store":true"#]
-    {
+    for counts in [
+        r#""seed":1"#,
+        r#""n":2"#,
+        r#""tools":[[]]"#,
+        r#""stop":[""]"#,
+        r#""unheard_of":[]"#,
+        r#""unheard_of":{"stream":true}"#,
+        r#""store":true"#,
+    ] {
         assert_ne!(key, with(counts), "{counts}");
     }
     let nested = |inner: &str| Asked::body(&format!(r#"{{"x":{{{inner}}}}}"#)).key();

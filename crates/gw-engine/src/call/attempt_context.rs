@@ -72,6 +72,9 @@ pub(crate) struct AttemptContext {
     pub(crate) continuation: Option<Box<Continuation>>,
 }
 
+/// The warning that a fallback writes at most a shorter answer than the client asked for.
+const CLAMPED: Cow<'static, str> = Cow::Borrowed("parameter_clamped:max_tokens");
+
 /// A call that brought no success.
 struct RefusedSend {
     failure: Failure,
@@ -124,12 +127,21 @@ impl AttemptContext {
         clocks: &Timeouts,
     ) -> Result<Vec<(SubRequest, Encoded)>, Failure> {
         let target = self.target(candidate);
+        let asked = self.request.max_tokens().zip(target.clamp_max_tokens);
+        let is_clamped = asked.is_some_and(|(asked, most)| asked > most);
         let mut done: Vec<(SubRequest, Encoded)> = Vec::with_capacity(parts.len());
         for part in parts {
             let same = done.last().filter(|(last, _)| last.share == part.share);
             let encoded = match same {
                 Some((_, encoded)) => encoded.clone(),
-                None => self.step(clocks, || self.request.encode(candidate, &part, &target)).await?,
+                None => {
+                    let encode = || self.request.encode(candidate, &part, &target);
+                    let mut encoded = self.step(clocks, encode).await?;
+                    if is_clamped && !encoded.warnings.contains(&CLAMPED) {
+                        encoded.warnings.push(CLAMPED);
+                    }
+                    encoded
+                }
             };
             done.push((part, encoded));
         }

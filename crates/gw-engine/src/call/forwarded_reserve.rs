@@ -35,6 +35,7 @@ pub(crate) async fn reserve(
             });
         }
     };
+    client.log.count_tokens(tokens);
     settlement.hold(reserved);
     if let Some(rules) = &client.rules {
         let of_request = (&**rules, candidate, counts);

@@ -17,6 +17,7 @@ use gw_wire::prompt_cache::PromptCacheUse;
 use gw_wire::request_id;
 use gw_wire::usage::Usage;
 
+use crate::call::begin_order::insert_at;
 use crate::call::upstream_call::{BilledUsage, with_room_for_one};
 use crate::clock::unix_millis;
 use crate::error::{Error, Kind, Result};
@@ -213,29 +214,31 @@ impl LedgerLine {
         }
     }
 
-    /// Notes an attempt that is over. `spent` is its cost as far as its prices are known, `started` the time from the acceptance of the
-    /// request to its begin. The first one begins at once.
+    /// Notes an attempt that is over, at its place. `spent` is its cost as far as its prices are known, `started_ms` the time from the
+    /// acceptance of the request to its begin.
     pub(crate) fn note_attempt(
         &mut self,
         record: &AttemptRecord,
         spent: Money,
         reason: Option<String>,
-        started: impl FnOnce() -> u64,
+        (place, started_ms): (usize, u64),
     ) {
-        let started_ms = if self.entry.attempts.is_empty() { 0 } else { started() };
         let AttemptRecord { provider, model, status, latency_ms, cost } = record;
         with_room_for_one(&mut self.entry.attempts);
-        self.entry.attempts.push(Attempt {
+        let reason = reason.filter(|_| self.entry.attempts.len() < MAX_REASONS);
+        let attempt = Attempt {
             provider: Arc::clone(provider),
             model: Arc::clone(model),
             status: Cow::Borrowed(status),
             latency_ms: *latency_ms,
-            started_ms,
+            // A row of an older version has 0 for a later attempt, so it means that the time is unknown.
+            started_ms: if place == 0 { started_ms } else { started_ms.max(1) },
             image_fetch_ms: std::mem::take(&mut self.image_fetch_ms),
             cost: cost.map(Money::femtos),
             known_part: if cost.is_none() { spent.femtos() } else { 0 },
-            reason: reason.filter(|_| self.entry.attempts.len() < MAX_REASONS),
-        });
+            reason,
+        };
+        insert_at(&mut self.entry.attempts, place, attempt);
     }
 
     /// Notes the upstream that answered, with usage and cost.

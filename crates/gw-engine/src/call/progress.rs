@@ -9,6 +9,7 @@ use gw_wire::gateway::AttemptRecord;
 use gw_wire::money::Money;
 
 use crate::call::attempt_context::AttemptContext;
+use crate::call::begin_order::insert_at;
 use crate::call::quoted_prompt;
 use crate::call::settlement::{Settlement, attempt_record};
 use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, with_room_for_one};
@@ -31,7 +32,7 @@ const REST: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(
 #[derive(Debug)]
 pub(crate) struct CallProgress {
     pub(crate) settlement: Box<Settlement>,
-    /// The attempts that are over, for `gateway.attempts`.
+    /// The attempts that are over, for `gateway.attempts`, in the order in which they began.
     pub(crate) records: Vec<AttemptRecord>,
     pub(crate) warnings: Warnings,
     /// Attempts whose answer was of no use. They do not count towards the attempts that the request may make.
@@ -81,8 +82,9 @@ impl CallProgress {
 
     /// Records the failed calls of parts that were asked for again.
     fn note_failed_parts(&mut self) {
-        let failed = self.settlement.note_failed_parts();
-        self.records.extend(failed);
+        for (place, record) in self.settlement.note_failed_parts() {
+            insert_at(&mut self.records, place, record);
+        }
     }
 
     fn record(
@@ -94,9 +96,9 @@ impl CallProgress {
     ) {
         let record = attempt_record(candidate, attempt, (now, status), billed);
         let reason = self.reason.take();
-        self.settlement.note_attempt(&record, billed.cost, reason, attempt);
+        let place = self.settlement.note_attempt(&record, billed.cost, reason, attempt);
         with_room_for_one(&mut self.records);
-        self.records.push(record);
+        insert_at(&mut self.records, place, record);
         self.settlement.note_attempts(self.records.len());
     }
 

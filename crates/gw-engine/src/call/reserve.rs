@@ -251,7 +251,10 @@ async fn set_aside_for_plan(
         reserving = held.and(reserving);
     }
     let refused = match reserving {
-        Ok((reserved, granted)) => return Ok((reserved, is_cut.then(|| Money::from_femtos(granted)))),
+        Ok((reserved, granted)) => {
+            client.log.count_tokens(tokens);
+            return Ok((reserved, is_cut.then(|| Money::from_femtos(granted))));
+        }
         Err(refused) => refused,
     };
     if let Some(rules) = client.rules.as_ref().filter(|_| is_of_rule(&refused)) {

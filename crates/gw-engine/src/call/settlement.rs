@@ -19,6 +19,7 @@ use gw_wire::trace_context::TraceId;
 use gw_wire::usage::Usage;
 
 use crate::auth::Caller;
+use crate::call::begin_order::BeginOrder;
 use crate::call::ledger_line::LedgerLine;
 use crate::call::rule_holds::RuleHolds;
 use crate::call::tracing::{CallTracing, MAX_MODEL_CHARS};
@@ -45,6 +46,8 @@ pub(crate) struct Settlement {
     operation: &'static str,
     is_finished: bool,
     upstream_calls: Arc<UpstreamCalls>,
+    /// The begins of the attempts that are noted.
+    order: BeginOrder,
     /// The part of the answer that came out of the cache, and what it would have cost. None: nothing did.
     found: Option<Box<(Usage, Option<Money>)>>,
     /// The tokens and the money reserved for the request.
@@ -83,6 +86,7 @@ impl Settlement {
             metrics,
             operation,
             is_finished: false,
+            order: BeginOrder::default(),
             upstream_calls: Arc::default(),
             found: None,
             reservation: Reservation::default(),
@@ -275,16 +279,18 @@ impl Settlement {
         billed
     }
 
-    /// Measures and notes the failed calls of parts that were asked for again. Returns their records.
-    pub(crate) fn note_failed_parts(&mut self) -> Vec<AttemptRecord> {
+    /// Measures and notes the failed calls of parts that were asked for again. Returns their places and records.
+    pub(crate) fn note_failed_parts(&mut self) -> Vec<(usize, AttemptRecord)> {
         let failed = self.upstream_calls.take_failed_parts();
         let mut records = Vec::with_capacity(failed.len());
-        for FailedPart { candidate, attempt, ended, status, reason } in failed {
+        for FailedPart { candidate, attempt, of_attempt_at, ended, status, reason } in failed {
             let ended = (ended, status);
             let billed = self.end_attempt(&candidate, attempt, AttemptOutcome::Failed, ended);
             let record = attempt_record(&candidate, attempt, ended, &billed);
-            self.note_attempt(&record, billed.cost, reason, attempt);
-            records.push(record);
+            // The failed calls of an attempt stand before it.
+            let place = self.order.add(of_attempt_at);
+            self.note_at(place, &record, billed.cost, reason, attempt);
+            records.push((place, record));
         }
         records
     }
@@ -362,18 +368,31 @@ impl Settlement {
         self.note_attempt(&record, billed.cost, reason, attempt);
     }
 
-    /// Notes an attempt that is over, its cost as far as its prices are known, and the upstream's reason if it failed.
+    /// Notes an attempt that is over, its cost as far as its prices are known, and the upstream's reason if it failed. Returns its place
+    /// among the attempts, in the order in which they began.
     pub(crate) fn note_attempt(
         &mut self,
         record: &AttemptRecord,
         spent: Money,
         reason: Option<String>,
         attempt: Attempt,
+    ) -> usize {
+        let place = self.order.add(attempt.at);
+        self.note_at(place, record, spent, reason, attempt);
+        place
+    }
+
+    fn note_at(
+        &mut self,
+        place: usize,
+        record: &AttemptRecord,
+        spent: Money,
+        reason: Option<String>,
+        attempt: Attempt,
     ) {
         if let Some(line) = &mut self.line {
-            let accepted = self.accepted;
-            let started = || millis(attempt.at.saturating_duration_since(accepted)).max(1);
-            line.note_attempt(record, spent, reason, started);
+            let started = millis(attempt.at.saturating_duration_since(self.accepted));
+            line.note_attempt(record, spent, reason, (place, started));
         }
     }
 

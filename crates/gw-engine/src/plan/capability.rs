@@ -94,8 +94,13 @@ fn several_choices(id: &str, can: &Capabilities, n: u32, prompts: usize) -> Resu
         let asked = format!("more than {MAX_CHOICES} choices are not");
         return Err(unsupported_value("n", &asked, id));
     }
-    if prompts > can.prompts && fan_out::calls(can, n, prompts) > fan_out::MAX_CALLS {
-        return Err(unsupported_value("prompt", "so many prompts in one request are not", id));
+    let calls = fan_out::calls(can, n, prompts);
+    if prompts > can.prompts && calls > fan_out::MAX_CALLS {
+        let most = fan_out::MAX_CALLS;
+        let asked = format!(
+            "so many prompts in one request (they become {calls} upstream calls, and {most} are the most) are not"
+        );
+        return Err(unsupported_value("prompt", &asked, id));
     }
     Ok(())
 }

@@ -188,6 +188,8 @@ pub struct CallRecord {
     pub completion_tokens: u64,
     /// The token counts are estimates.
     pub estimated: bool,
+    /// The tokens that the limits of tokens count: those that are set aside for the request, and at its end those that it has used.
+    pub counted_tokens: u64,
     /// The cost of all upstream calls, as far as prices are known.
     pub cost: Money,
     /// A price that the cost needs is unknown.
@@ -219,6 +221,17 @@ impl CallLog {
     #[must_use]
     pub fn record(&self) -> CallRecord {
         self.0.lock().clone()
+    }
+
+    /// Counts tokens that are set aside for the request.
+    pub(crate) fn count_tokens(&self, tokens: u64) {
+        self.note(|record| record.counted_tokens = record.counted_tokens.saturating_add(tokens));
+    }
+
+    /// The tokens that the limits of tokens count for the request by now.
+    #[must_use]
+    pub fn counted_tokens(&self) -> u64 {
+        self.0.lock().counted_tokens
     }
 
     /// The status noted so far.

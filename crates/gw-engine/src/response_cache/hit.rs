@@ -26,7 +26,7 @@ pub(crate) fn reply(
     what: &'static str,
     warnings: &[&'static str],
 ) -> Result<Reply> {
-    let mut headers = reply_context.names(stored);
+    let mut headers = reply_context.names(&stored.model_used, &stored.provider);
     headers.push(cache_status(what));
     headers.extend(reply_context.cost_header());
     if let Some(similar) = reply_context.similar(stored) {

@@ -17,7 +17,7 @@ use http_body::Body;
 
 use crate::call::reserve::reserve;
 use crate::call::shared_document::SharedDocument;
-use crate::call::{Call, CallSummary};
+use crate::call::{CHOICES_MISSING, Call, CallSummary};
 use crate::clock;
 use crate::cpu_pool::{HEAVY_BYTES, is_heavy, offload_if};
 use crate::document_memory::MAX_ANSWER_BYTES;
@@ -173,6 +173,8 @@ impl AnswerWriter {
         pieces: &Pushed,
     ) -> Result<FlightResult, FlightError> {
         let origin = AnswerOrigin::of(&self.caching, &call);
+        let model = &live.candidate.model;
+        pieces.name_source([Arc::clone(&model.id), Arc::clone(&model.provider)]);
         let mut stream = EventStream::for_sharing(call, live, cut);
         let mut accumulator = Accumulator::new(MAX_ANSWER_BYTES);
         while let Some(Ok(frame)) = poll_fn(|cx| Pin::new(&mut stream).poll_frame(cx)).await {
@@ -252,7 +254,9 @@ impl AnswerWriter {
         let is_fallback = summary.candidate.is_fallback;
         // An answer of two models belongs to neither.
         let is_cut_short = summary.is_shortened && answer.finishes.contains(&Finish::Length);
-        let may = self.wanted.directives.can_write && !is_fallback && !summary.is_continued && !is_cut_short;
+        // The next call may bring all of the choices.
+        let is_partial = is_cut_short || summary.lacks_choices;
+        let may = self.wanted.directives.can_write && !is_fallback && !summary.is_continued && !is_partial;
         if may && gw_cache::is_cacheable(&answer.finishes) && is_whole {
             let is_kept = self.caching.cache.store(self.wanted.key, Arc::clone(&answer), self.stamp);
             if let Some(remember) = self.remember.filter(|_| is_kept) {
@@ -261,11 +265,12 @@ impl AnswerWriter {
         }
         SharedAnswer {
             answer,
-            is_whole: has_content && !is_cut_short,
+            is_whole: has_content && !is_partial,
             own: None,
             closing: None,
             fallback_used: is_fallback,
             is_stale: false,
+            lacks_choices: summary.lacks_choices,
             similarity: None,
         }
     }
@@ -274,7 +279,11 @@ impl AnswerWriter {
 impl SharedAnswer {
     /// The warnings that the answer has for each of its readers.
     pub(super) fn warnings(&self) -> &'static [&'static str] {
-        if self.is_stale { &["stale_if_error"] } else { &[] }
+        match (self.is_stale, self.lacks_choices) {
+            (true, _) => &["stale_if_error"],
+            (false, true) => &[CHOICES_MISSING],
+            (false, false) => &[],
+        }
     }
 
     /// An answer from the cache.
@@ -286,6 +295,7 @@ impl SharedAnswer {
             closing: None,
             fallback_used: false,
             is_stale,
+            lacks_choices: false,
             similarity: None,
         }
     }

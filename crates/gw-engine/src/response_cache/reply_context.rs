@@ -82,19 +82,18 @@ impl ReplyContext {
 
     /// The headers of the leader's own answer.
     pub(crate) fn headers(&self, done: &SharedAnswer, what: &'static str) -> Vec<(HeaderName, HeaderValue)> {
-        let mut headers = self.names(&done.answer);
+        let mut headers = self.names(&done.answer.model_used, &done.answer.provider);
         headers.push(cache_status(what));
         headers.extend(self.cost_header());
         headers
     }
 
     /// The headers that name the model that answered and its provider.
-    pub(crate) fn names(&self, stored: &Stored) -> Vec<(HeaderName, HeaderValue)> {
-        let is_named =
-            |model: &&Arc<Model>| model.id == stored.model_used && model.provider == stored.provider;
+    pub(crate) fn names(&self, model_used: &str, provider: &str) -> Vec<(HeaderName, HeaderValue)> {
+        let is_named = |model: &&Arc<Model>| *model.id == *model_used && *model.provider == *provider;
         match self.first.as_ref().filter(is_named) {
             Some(model) => names_of(model),
-            None => named(&stored.model_used, &stored.provider),
+            None => named(model_used, provider),
         }
     }
 

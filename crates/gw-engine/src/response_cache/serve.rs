@@ -264,7 +264,11 @@ async fn stream(
         (None, call) => (None, call),
     };
     let keepalive = reply_context.keepalive;
+    // A head that goes out before the first content cannot name the model.
+    let source = follower.source();
+    let mut headers = source.map_or_else(Vec::new, |[model, provider]| reply_context.names(model, provider));
+    headers.push(cache_status(what));
     let shared = FollowerStream::new(Arc::clone(caching), reply_context, follower, call, first);
     let stream = EventStream::shared(Box::new(shared), keepalive, services.cutoff_watch());
-    Ok(Reply { headers: vec![cache_status(what)], body: ReplyBody::Stream(Box::new(stream)) })
+    Ok(Reply { headers, body: ReplyBody::Stream(Box::new(stream)) })
 }

@@ -25,6 +25,8 @@ pub(crate) struct SharedAnswer {
     pub(crate) fallback_used: bool,
     /// The answer is stale, and no upstream answered.
     pub(crate) is_stale: bool,
+    /// It has fewer choices than the requests asked for.
+    pub(crate) lacks_choices: bool,
     /// The answer belongs to a similar question with this cosine similarity.
     pub(crate) similarity: Option<f32>,
 }

@@ -28,6 +28,7 @@ use crate::document_memory::DocumentPermit;
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
 use crate::request::fan_out::SubRequest;
+use crate::upstream::choices;
 use crate::upstream::equal_content::has_equal_content;
 use crate::upstream::part_retries::PartRetries;
 
@@ -41,7 +42,7 @@ const PARALLEL_CALLS: usize = 8;
 pub(crate) struct UnaryResponse {
     body: Bytes,
     reading: Reading,
-    first: u32,
+    part: SubRequest,
     call: UpstreamCallId,
     permit: DocumentPermit,
 }
@@ -64,8 +65,12 @@ impl UnaryResponse {
     fn chat(&self, context: &AttemptContext, candidate: &Candidate) -> Result<ChatReply<'_>, Failure> {
         let adapter = candidate.provider.adapter();
         let mut reply = self.checked(context, adapter.decode_chat(&self.body, &self.reading))?;
-        reply.choices.iter_mut().for_each(|choice| choice.index = choice.index.saturating_add(self.first));
         context.upstream_calls.observe(self.call, reply.usage, reply.choices.iter().map(chat_bytes).sum());
+        choices::check_part(reply.choices.iter().map(|choice| choice.index), &self.part.share)?;
+        reply
+            .choices
+            .iter_mut()
+            .for_each(|choice| choice.index = choice.index.saturating_add(self.part.first));
         Ok(reply)
     }
 
@@ -73,12 +78,16 @@ impl UnaryResponse {
     fn text(&self, context: &AttemptContext, candidate: &Candidate) -> Result<TextReply<'_>, Failure> {
         let adapter = candidate.provider.adapter();
         let mut reply = self.checked(context, adapter.decode_completion(&self.body, &self.reading))?;
-        reply.choices.iter_mut().for_each(|choice| choice.index = choice.index.saturating_add(self.first));
         context.upstream_calls.observe(
             self.call,
             reply.usage,
             reply.choices.iter().map(|choice| text_bytes(&choice.text)).sum(),
         );
+        choices::check_part(reply.choices.iter().map(|choice| choice.index), &self.part.share)?;
+        reply
+            .choices
+            .iter_mut()
+            .for_each(|choice| choice.index = choice.index.saturating_add(self.part.first));
         Ok(reply)
     }
 
@@ -162,7 +171,7 @@ async fn one(
     let (response, reading, warnings) =
         context.send_encoded(candidate, call, (part, encoded), clocks).await?;
     let (body, permit) = context.collect(response.body, clocks, expected_bytes).await?;
-    Ok((UnaryResponse { body, reading, first: part.first, call, permit }, warnings))
+    Ok((UnaryResponse { body, reading, part: part.clone(), call, permit }, warnings))
 }
 
 /// Reads the responses, which are in the order of their choices, and writes the client's document.
@@ -182,6 +191,7 @@ pub(crate) fn complete(
         for more in replies {
             reply.choices.extend(more?.choices);
         }
+        note_missing(call, reply.choices.iter().map(|choice| choice.index))?;
         let finishes = reply.choices.iter().map(|choice| choice.finish);
         note_answer(call, attempt, reply.model.as_deref(), finishes);
         let made = if reply.fingerprint.is_none() { fingerprint(candidate) } else { String::new() };
@@ -218,9 +228,20 @@ pub(crate) fn complete(
     for more in replies {
         reply.choices.extend(more?.choices);
     }
+    note_missing(call, reply.choices.iter().map(|choice| choice.index))?;
     let finishes = reply.choices.iter().map(|choice| choice.finish);
     note_answer(call, attempt, reply.model.as_deref(), finishes);
     Ok(settle(call, candidate, attempt, "", |envelope| render::text(&reply, envelope)))
+}
+
+/// Checks the indexes of the whole answer, and notes that choices are missing.
+fn note_missing(call: &mut Call, indexes: impl ExactSizeIterator<Item = u32>) -> Result<(), Failure> {
+    if let Some(asked) = choices::asked_for(&call.context.request)
+        && choices::check_whole(indexes, &asked)?
+    {
+        call.note_missing_choices();
+    }
+    Ok(())
 }
 
 fn note_answer(

@@ -2,6 +2,7 @@
 
 mod answer_endings;
 mod chat;
+mod choice_counts;
 mod client_mistakes;
 mod completions;
 mod custom_tools;

@@ -13,6 +13,7 @@ mod redis;
 mod scope;
 mod semantic;
 pub(crate) mod shared_calls;
+mod stream_heads;
 mod teams;
 
 use gw_testkit::sse::{chunks, text_of};

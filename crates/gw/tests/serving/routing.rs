@@ -10,12 +10,13 @@ mod presets;
 mod properties;
 pub(crate) mod strategies;
 
+use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::{chat_body, sse_data};
 use gw_testkit::{Answer, FakeUpstream};
 use serde_json::{Value, json};
 
 use crate::harness::answers::{attempts, fallback, pairs};
-use crate::harness::{Setup, World, assert_error, chat, chat_with, world};
+use crate::harness::{Setup, World, assert_error, chat, chat_with, with, world};
 
 async fn no_retries() -> World {
     Setup { routing: "retries = 0", ..Setup::default() }.start().await
@@ -87,13 +88,22 @@ async fn a_fallbacks_output_limit_is_kept_for_it() {
     world.upstream.always(Answer::error(500, "x", "boom"));
     let mut body = chat_with("acme/fast", fallback(&["beta/spare"]));
     body["max_tokens"] = json!(5000);
-    world.chat_ok(&body).await;
+    let clamped = json!(["parameter_clamped:max_tokens"]);
+    assert_eq!(world.chat_ok(&body).await["gateway"]["warnings"], clamped);
     assert_eq!(
         world.upstream.last().json()["max_tokens"],
         5000,
         "the requested model gets the requested limit"
     );
     assert_eq!(world.second.last().json()["max_tokens"], 100, "the fallback gets its own limit");
+    body["stream"] = json!(true);
+    let last = chunks(&world.client.stream("/v1/chat/completions", &body).await.rest().await).pop();
+    assert_eq!(last.expect("a chunk")["gateway"]["warnings"], clamped);
+    // What fits, and what nobody asked for, is not clamped.
+    for max_tokens in [json!(100), json!(null)] {
+        body = with(body, json!({ "max_tokens": max_tokens, "stream": false }));
+        assert_eq!(world.chat_ok(&body).await["gateway"]["warnings"], json!([]), "{max_tokens}");
+    }
 }
 
 #[tokio::test]
@@ -204,8 +214,8 @@ async fn a_stream_falls_back_silently_before_its_first_event() {
         let mut body = chat_with("acme/fast", fallback(&["beta/spare"]));
         body["stream"] = json!(true);
         let frames = world.client.stream("/v1/chat/completions", &body).await.rest().await;
-        assert_eq!(gw_testkit::sse::text_of(&frames, 0), "Hello from upstream", "{label}");
-        let last = gw_testkit::sse::chunks(&frames).pop().expect("chunks");
+        assert_eq!(text_of(&frames, 0), "Hello from upstream", "{label}");
+        let last = chunks(&frames).pop().expect("chunks");
         assert_eq!(last["gateway"]["model_used"], "beta/spare", "{label}");
         assert_eq!(last["gateway"]["fallback_used"], true);
     }

@@ -170,6 +170,9 @@ impl Settlement {
         if let Some(session) = self.session.take() {
             session.settle(billed.cost);
         }
+        if record.counted_tokens > 0 {
+            self.log.note(|record| record.counted_tokens = billed.usage.total());
+        }
         self.reservation.settle(billed.usage.total(), billed.cost.femtos());
         self.permit = AdmissionPermit::default();
         if let Some(holds) = self.rule_holds.take() {

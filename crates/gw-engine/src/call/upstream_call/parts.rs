@@ -11,6 +11,8 @@ use crate::plan::candidate::Candidate;
 pub(crate) struct FailedPart {
     pub(crate) candidate: Candidate,
     pub(crate) attempt: Attempt,
+    /// When the attempt began whose part it was.
+    pub(crate) of_attempt_at: Instant,
     pub(crate) ended: Instant,
     /// The code of its error.
     pub(crate) status: &'static str,
@@ -35,7 +37,8 @@ impl UpstreamCalls {
         }
         let Some(call) = calls.get_mut(call) else { return false };
         let Some(parent) = attempts.get(call.attempt) else { return false };
-        let (candidate, number) = (parent.candidate.clone(), attempts.len());
+        let (candidate, of_attempt_at) = (parent.candidate.clone(), parent.at);
+        let number = attempts.len();
         call.attempt = number;
         attempts.push(AttemptState {
             candidate: candidate.clone(),
@@ -48,6 +51,7 @@ impl UpstreamCalls {
         failed_parts.push(FailedPart {
             candidate,
             attempt: Attempt { number, at: began },
+            of_attempt_at,
             ended,
             status,
             reason,

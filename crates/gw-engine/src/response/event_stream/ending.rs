@@ -16,6 +16,7 @@ use crate::clock;
 use crate::error::{Error, Kind};
 use crate::event_memory::HalfEvent;
 use crate::retry_policy::{self, RetryDecision};
+use crate::upstream::choices;
 
 impl EventStream {
     /// Ends the stream with an error event.
@@ -90,6 +91,11 @@ impl EventStream {
         stream.record_throughput(billed.usage.completion);
         let answer = call.context.upstream_calls.answer();
         let cost = answer.known_cost();
+        let asked = choices::asked_for(&call.context.request).as_ref().map_or(0, choices::count);
+        // A continuation counts only the choice that it goes on with.
+        if stream.normaliser.finishes().count() < asked && !stream.normaliser.is_continuation() {
+            call.note_missing_choices();
+        }
         let gateway = call.meta(&stream.candidate, cost.is_some());
         let closing = AnswerClosing { usage: answer.usage, cost, gateway };
         self.close(&call, &mut stream.normaliser, closing, &mut out);

@@ -48,7 +48,7 @@ fn the_first_upstream_answers_when_the_second_one_is_slower() {
             hedged(vec![("a", vec![stream("From a.").after(1_000)]), ("b", vec![answer(Head::Silent)])]);
         let ended = world.ask(&world.chat(true)).await;
         assert_eq!(ended.text(), "From a.");
-        assert_eq!(ended.attempts(), ["b cancelled", "a ok"]);
+        assert_eq!(ended.attempts(), ["a ok", "b cancelled"]);
         assert_eq!(ended.gateway().unwrap()["fallback_used"], false);
         world.check().await;
     });
@@ -65,8 +65,11 @@ fn the_next_candidate_is_asked_when_both_fail() {
         let begun = Instant::now();
         let ended = world.ask(&world.chat(true)).await;
         assert_eq!(ended.text(), "From c.");
-        assert_eq!(ended.attempts(), ["b upstream_overloaded", "a upstream_error", "c ok"]);
+        assert_eq!(ended.attempts(), ["a upstream_error", "b upstream_overloaded", "c ok"]);
         assert_eq!(times(&world, begun), [("a", 0), ("b", 300), ("c", 1_000)]);
+        world.settled().await;
+        let started: Vec<_> = world.row().attempts.iter().map(|attempt| attempt.started_ms).collect();
+        assert_eq!(started, [0, 300, 1_000]);
         world.check().await;
     });
 }
@@ -78,7 +81,7 @@ fn a_hedge_that_fails_leaves_the_first_upstream_to_answer() {
         let ended = world.ask(&world.chat(true)).await;
         assert_eq!(
             (ended.text(), ended.attempts()),
-            ("From a.".to_owned(), vec!["b upstream_error".to_owned(), "a ok".to_owned()])
+            ("From a.".to_owned(), vec!["a ok".to_owned(), "b upstream_error".to_owned()])
         );
         world.check().await;
     });

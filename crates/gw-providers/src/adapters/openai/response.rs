@@ -168,12 +168,14 @@ fn finish(choice: &OpenAiChoice<'_>) -> Result<Option<Finish>, Failure> {
     }
 }
 
-/// The index of each choice: the upstream's, or the position when the index is missing or repeated.
+/// The index of each choice: the upstream's, or the position when it is missing. Behind a missing one, a repeated index gives way to its
+/// position, too: such an upstream counts nothing.
 #[derive(Default)]
 struct Indices {
     /// Empty while every index equals its position, which is usual.
     seen: HashSet<u32>,
     position: u32,
+    is_any_missing: bool,
 }
 
 impl Indices {
@@ -181,13 +183,15 @@ impl Indices {
         let position = self.position;
         self.position += 1;
         let own = choice.index.and_then(|index| index.0);
+        self.is_any_missing |= own.is_none();
         if self.seen.is_empty() {
             if own.is_none_or(|own| own == position) {
                 return position;
             }
             self.seen.extend(0..position);
         }
-        let index = own.filter(|index| !self.seen.contains(index)).unwrap_or(position);
+        let is_new = |index: &u32| !self.is_any_missing || !self.seen.contains(index);
+        let index = own.filter(is_new).unwrap_or(position);
         self.seen.insert(index);
         index
     }

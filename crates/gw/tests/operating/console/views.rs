@@ -202,7 +202,6 @@ async fn a_later_attempt_tells_when_it_began() {
     assert!(attempts.len() > 1, "{row}");
     let started: Vec<_> =
         attempts.iter().map(|attempt| attempt["started_ms"].as_u64().expect("a time")).collect();
-    assert_eq!(started[0], 0);
     assert!(started.is_sorted() && started[1] > 0, "{started:?}");
     assert!(started.iter().all(|at| *at <= row["latency_ms"].as_u64().expect("a latency") + 1), "{row}");
 }

@@ -196,7 +196,7 @@ async fn t02_only_complete_completions_of_what_was_asked_for_are_kept() {
     world
         .upstream
         .enqueue(Answer::json(200, &completion_body(&[("one", "stop"), ("two", "content_filter")])));
-    assert_eq!(cache_result(&ask(&world.client, &text(json!({}))).await.ok()), "MISS");
+    assert_eq!(cache_result(&ask(&world.client, &text(json!({ "n": 2 }))).await.ok()), "MISS");
     world.upstream.enqueue(Answer::error(500, "x", "down"));
     let answer = ask(&world.client, &text(json!({ "routing": { "fallback": ["beta/fast"] } }))).await.ok();
     assert_eq!((cache_result(&answer), &answer.json()["gateway"]["fallback_used"]), ("MISS", &json!(true)));

@@ -75,7 +75,7 @@ fn others() -> Vec<Value> {
                 Value::Null,
             ],
         ),
-        ("stop", vec![json!("a"), json!(["a"]), json!(["b", "a"]), json!(["ab"]), json!([]), Value::Null]),
+        ("stop", vec![json!("a"), json!(["a"]), json!(["b", "a"]), json!(["ab"]), Value::Null]),
         ("max_tokens", vec![json!(16), json!(17)]),
         ("max_completion_tokens", vec![json!(16)]),
         ("presence_penalty", vec![json!(0), json!(0.1)]),
@@ -102,7 +102,7 @@ fn others() -> Vec<Value> {
         ("prompt_cache_options", vec![json!({ "mode": "x" })]),
         ("prompt_cache_retention", vec![json!("24h")]),
         ("safety_identifier", vec![json!("s")]),
-        ("tools", vec![json!([]), Value::Null]),
+        ("tools", vec![Value::Null]),
         // Members of other endpoints, of other servers, and unknown ones.
         ("best_of", vec![json!(1)]),
         ("dimensions", vec![json!(3)]),
@@ -238,6 +238,17 @@ async fn i21_every_member_that_matters_is_another_question_and_no_other_member_i
     for respelled in respelled(&body) {
         assert_ne!(respelled, body);
         assert_eq!(ask_and_count(&world, client, respelled.as_bytes()).await, hit(), "{respelled}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_list_of_stops_or_tools_is_as_good_as_none() {
+    let world = world().await;
+    let without = with(base(), json!({ "stop": null, "tools": null })).to_string();
+    assert_eq!(ask_and_count(&world, &world.client, without.as_bytes()).await, miss());
+    for lists in [json!({ "stop": [] }), json!({ "tools": [] }), json!({ "stop": [], "tools": [] })] {
+        let body = with(serde_json::from_str(&without).expect("JSON"), lists).to_string();
+        assert_eq!(ask_and_count(&world, &world.client, body.as_bytes()).await, hit(), "{body}");
     }
 }
 

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use gw_store::ledger::Entry;
 use gw_testkit::measured::at_most;
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::{Step, chat_transcript, default_answer};
@@ -119,7 +120,7 @@ async fn both_attempts_of_a_hedge_are_told() {
     world.upstream.always(transcript().after(Step::Pause(Duration::from_millis(200))));
     world.second.always(Answer::default().hang());
     let last = last_chunk(&world, &streamed("fast")).await;
-    assert_eq!(attempts(&last), pairs(&[("beta/fast", "cancelled"), ("acme/fast", "ok")]));
+    assert_eq!(attempts(&last), pairs(&[("acme/fast", "ok"), ("beta/fast", "cancelled")]));
     world.second.last().until_closed().await;
     // Both attempts may fail, each once; then other targets are asked.
     world.upstream.always(Answer::default().then(Step::Pause(Duration::from_millis(200))).reset());
@@ -129,8 +130,32 @@ async fn both_attempts_of_a_hedge_are_told() {
     });
     let last = last_chunk(&world, &with(streamed("fast"), fallback(&["beta/spare"]))).await;
     let expected =
-        [("beta/fast", "upstream_error"), ("acme/fast", "upstream_unreachable"), ("beta/spare", "ok")];
+        [("acme/fast", "upstream_unreachable"), ("beta/fast", "upstream_error"), ("beta/spare", "ok")];
     assert_eq!(attempts(&last), pairs(&expected));
+}
+
+/// The milliseconds after which each attempt of the row began.
+fn started(row: &Entry) -> Vec<u64> {
+    row.attempts.iter().map(|attempt| attempt.started_ms).collect()
+}
+
+#[tokio::test]
+async fn attempts_stand_in_the_order_in_which_they_began() {
+    let world = hedged("[routing.hedge]\nafter = 100").await;
+    world.upstream.always(transcript().after(Step::Pause(TAIL)));
+    // The hedge ends first, and is the second.
+    world.second.always(Answer::error(500, "x", "down"));
+    let last = last_chunk(&world, &streamed("fast")).await;
+    assert_eq!(attempts(&last), pairs(&[("acme/fast", "ok"), ("beta/fast", "upstream_error")]));
+    // Both fail, and the error names them in their order.
+    world.upstream.always(Answer::error(500, "x", "down").after(Step::Pause(TAIL)));
+    let failed = refused(&world, &streamed("fast")).await;
+    assert!(failed.message().contains("Models tried: acme/fast, beta/fast"), "{}", failed.message());
+    for row in rows(&world.gateway, 2).await {
+        assert_eq!(*row.attempts[0].model, *"acme/fast", "{row:?}");
+        let started = started(&row);
+        assert!(started[1] >= 100 && started[1] - started[0] >= 100, "{row:?}");
+    }
 }
 
 #[tokio::test]
@@ -173,7 +198,7 @@ async fn a_fault_of_the_request_ends_both_attempts_of_a_hedge() {
     world.second.last().until_closed().await;
     assert_eq!(world.second.hits(), 1, "no other target is called");
     let row = rows(&world.gateway, 1).await.remove(0);
-    assert_eq!(row_attempts(&row), pairs(&[("beta/fast", "cancelled"), ("acme/fast", "invalid_request")]));
+    assert_eq!(row_attempts(&row), pairs(&[("acme/fast", "invalid_request"), ("beta/fast", "cancelled")]));
     assert!(row.cost > 0 && row.cost % BETA.0 == 0, "the prompt of the one that was given up: {row:?}");
     // A refusal by the second target does not end the first attempt.
     world.upstream.always(transcript().after(Step::Pause(Duration::from_millis(200))));
@@ -199,7 +224,7 @@ async fn a_client_that_leaves_a_hedged_request_has_caused_both_calls() {
     let prompt = i128::from(row.tokens.prompt);
     assert_eq!(row.cost, prompt * (ACME.0 + BETA.0), "both have had the prompt: {row:?}");
     let code = "client_closed_request";
-    assert_eq!(row_attempts(&row), pairs(&[("beta/fast", code), ("acme/fast", code)]));
+    assert_eq!(row_attempts(&row), pairs(&[("acme/fast", code), ("beta/fast", code)]));
 }
 
 #[tokio::test]

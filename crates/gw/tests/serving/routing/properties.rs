@@ -171,7 +171,8 @@ fn check_row(case: &Case, row: &Entry) {
     let served: Vec<_> = tried.iter().filter(|(_, status)| status == "ok").collect();
     assert_eq!(served.len(), usize::from(row.status == "ok"), "{told}");
     let Some((model, _)) = served.first() else { return };
-    assert_eq!(tried.last().map(|(_, status)| status.as_str()), Some("ok"), "{told}");
+    // Only a hedge begins after the attempt that served.
+    assert!(tried.iter().rev().take(2).any(|(_, status)| status == "ok"), "{told}");
     assert_eq!((&**model, row.fallback), (&*row.model, !case.requested.contains(model.as_str())), "{told}");
     if model.starts_with("demo/") {
         return;
