@@ -105,7 +105,7 @@ async fn a_streamed_answer_with_a_legacy_call_has_one_call_of_a_tool() {
             told.iter().filter_map(|(_, data)| data["delta"]["partial_json"].as_str()).collect();
         assert_eq!(written, ARGUMENTS, "{told:?}");
         let [.., (_, delta), (name, _)] = &told[..] else { panic!("{told:?}") };
-        assert_eq!((&*name.as_str(), &delta["delta"]["stop_reason"]), ("message_stop", &json!("tool_use")));
+        assert_eq!((name.as_str(), &delta["delta"]["stop_reason"]), ("message_stop", &json!("tool_use")));
 
         world.upstream.enqueue(stream(is_repeated));
         let told = events(&world.client, "/v1/responses", &with(responses(), more)).await;
