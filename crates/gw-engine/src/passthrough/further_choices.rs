@@ -9,7 +9,7 @@ const SEGMENTS: [&str; 1] = ["engines"];
 const TOP_MEMBERS: [&str; 2] = ["model_id", "deployment"];
 
 /// Members of inner objects that name a model: of a session, of the requests of a batch.
-const INNER_MEMBERS: [&str; 4] = ["model", "modelid", "model_id", "model_name"];
+const INNER_MEMBERS: [&str; 5] = ["model", "modelid", "model_id", "model_name", "modelname"];
 
 /// Members that hold the conversation.
 const CONVERSATION: [&str; 2] = ["content", "parts"];

@@ -9,8 +9,9 @@ use serde_json::value::RawValue;
 /// The most models that are read from a request.
 pub(super) const MAX_MODELS: usize = 8;
 
-/// Members that name a model besides `model`, or a list of further models, or let the provider choose one.
-const FURTHER_MODELS: [&str; 15] = [
+/// Members that name a model besides `model`, or a list of further models, or let the provider choose one. Some servers write the words of a
+/// name together.
+const FURTHER_MODELS: [&str; 23] = [
     "fallback_model",
     "fallback_models",
     "fallbacks",
@@ -26,6 +27,14 @@ const FURTHER_MODELS: [&str; 15] = [
     "base_model",
     "speech_model",
     "speech_models",
+    "fallbackmodel",
+    "fallbackmodels",
+    "extrabody",
+    "deploymentid",
+    "modelname",
+    "basemodel",
+    "speechmodel",
+    "speechmodels",
 ];
 
 /// All other members that matter, at the top and in the settings of an answer.
@@ -363,6 +372,8 @@ mod tests {
             r#"{"model":"a","Engine":"b"}"#,
             r#"{"model":"a","deployment_id":"b"}"#,
             r#"{"model":"a","speech_model":"b"}"#,
+            r#"{"model":"a","deploymentId":"b"}"#,
+            r#"{"model":"a","fallbackModels":["b"]}"#,
             "nonsense",
             r#"["model"]"#,
             "{\"model\":\"a\"",

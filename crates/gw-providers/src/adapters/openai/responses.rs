@@ -159,15 +159,15 @@ pub(super) fn native_stream(reading: &Reading) -> Box<dyn StreamDecoder> {
 fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let text = body_text(body)?;
     let object: ResponseObject<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
+    let mut hosted = HostedTally::default();
+    object.output.iter().for_each(|item| _ = hosted.take(item));
+    let used = with_hosted(object.used(), &hosted);
     if let Some(failure) = object.failure() {
-        return Err(failure);
+        return Err(Failure { usage: used.map(Box::new), ..failure });
     }
     if !matches!(&*object.status, "completed" | "incomplete") {
         return Err(invalid("the response has no final status"));
     }
-    let mut hosted = HostedTally::default();
-    object.output.iter().for_each(|item| _ = hosted.take(item));
-    let used = with_hosted(object.used(), &hosted);
     let has_calls = object.output.iter().any(OutputItem::is_call);
     let finish = object.finish(has_calls);
     let mut choice = ChatChoice { index: CHOICE, finish: Some(finish), ..ChatChoice::default() };

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{ask_messages, ask_responses, message, response};
 use crate::harness::answers::cache_result;
-use crate::harness::{Setup, World, chat, with};
+use crate::harness::{ADMIN, Setup, World, chat, logged, with};
 
 /// Providers of the other dialects at the same upstream.
 const OTHERS: &str = "\
@@ -93,4 +93,20 @@ async fn a_completion_that_does_not_say_why_it_ended_is_not_kept() {
         assert_eq!(told.json()["choices"][0]["finish_reason"], "stop", "{}", told.text());
         assert_eq!(cache_result(&told), "MISS");
     }
+}
+
+#[tokio::test]
+async fn a_response_that_failed_costs_the_usage_that_it_tells() {
+    let (acme, routing) = ("responses = true".to_owned(), "retries = 0");
+    let world = Setup { acme, routing, ..Setup::default() }.start().await;
+    let failed = json!({"id": "resp_1", "object": "response", "created_at": 1, "status": "failed", "model": "m", "output": [],
+        "error": {"code": "server_error", "message": "It broke."},
+        "usage": {"input_tokens": 5000, "output_tokens": 700, "total_tokens": 5700}});
+    world.upstream.enqueue(Answer::json(200, &failed));
+    let answer = ask_responses(&world.client, &response("acme/fast")).await;
+    assert_eq!(answer.status, 502, "{}", answer.text());
+    let id = answer.header("x-request-id").expect("an id");
+    let row = logged(&world.gateway.client().with_key(ADMIN), id).await;
+    let counted = ["prompt_tokens", "completion_tokens", "estimated"].map(|name| &row[name]);
+    assert_eq!(counted, [&json!(5000), &json!(700), &json!(false)], "{row}");
 }
