@@ -17,6 +17,7 @@ use gw_command::Common;
 use gw_config::opened_members;
 use gw_config::setup::{self, Setup};
 use gw_config::stored_configuration::apply::{ApplyConfiguration, ApplyError, ApplyFuture};
+use gw_config::stored_configuration::overlay::OverlayError;
 use gw_config::stored_configuration::{MergeError, StoredConfiguration};
 use gw_config::{Fingerprints, provider_path};
 use gw_engine::Engine;
@@ -108,6 +109,23 @@ struct Next {
     certificates: Option<LoadedTls>,
 }
 
+/// The reason why a configuration was not read.
+enum LoadError {
+    /// It has these problems.
+    Problems(Vec<String>),
+    /// The entries of the API cannot be read from the store.
+    Store(String),
+}
+
+impl LoadError {
+    fn into_problems(self) -> Vec<String> {
+        match self {
+            Self::Problems(problems) => problems,
+            Self::Store(error) => vec![error],
+        }
+    }
+}
+
 impl Next {
     /// Whether there is a file and it sets nothing.
     fn is_blank(&self) -> bool {
@@ -195,7 +213,12 @@ impl Reloader {
                 }
                 applied
             }
-            Err(problems) => Err(problems),
+            // The reading of keys reports a store that does not answer. Nobody has changed the configuration.
+            Err(LoadError::Store(error)) if trigger.is_quiet() => {
+                tracing::debug!(error, "the configuration of the store cannot be read again");
+                return Err(vec![error]);
+            }
+            Err(error) => Err(error.into_problems()),
         };
         self.note(trigger, &loaded);
         loaded
@@ -219,11 +242,11 @@ impl Reloader {
     /// # Errors
     /// Every problem.
     pub async fn read(&self) -> Result<Setup, Vec<String>> {
-        Ok(self.load().await?.setup)
+        self.load().await.map(|next| next.setup).map_err(LoadError::into_problems)
     }
 
     /// Reads the configuration. A large file takes time, so another thread reads it.
-    async fn load(&self) -> Result<Next, Vec<String>> {
+    async fn load(&self) -> Result<Next, LoadError> {
         let (common, found) = (self.common.clone(), self.found.clone());
         let has_tls = self.certificates.get().is_some();
         let loading = tokio::task::spawn_blocking(move || {
@@ -236,10 +259,12 @@ impl Reloader {
             Ok(Next { setup, certificates })
         });
         let unreadable = |_| Err(vec!["the configuration could not be read".to_owned()]);
-        let Next { setup, certificates } = loading.await.unwrap_or_else(unreadable)?;
+        let loaded = loading.await.unwrap_or_else(unreadable);
+        let Next { setup, certificates } = loaded.map_err(LoadError::Problems)?;
         let mut setup = self.live.stored.merge(setup).await.map_err(|error| match error {
-            MergeError::Problems(problems) => problems,
-            error @ MergeError::Overlay(_) => vec![error.to_string()],
+            MergeError::Problems(problems) => LoadError::Problems(problems),
+            MergeError::Overlay(OverlayError::Store(error)) => LoadError::Store(error.to_string()),
+            error @ MergeError::Overlay(_) => LoadError::Problems(vec![error.to_string()]),
         })?;
         setup.demo_if_alone();
         Ok(Next { setup, certificates })

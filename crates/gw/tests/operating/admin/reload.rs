@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 
 use gw_store::keys::is_well_formed;
 use gw_testkit::measured::at_most;
+use gw_testkit::postgres::Postgres;
 use gw_testkit::upstream::sse_data;
 use gw_testkit::wait::{eventually_true, within};
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Signal, eventually};
@@ -158,6 +159,30 @@ async fn a_gateway_that_started_with_an_empty_file_takes_it_again() {
         admin.post_json("/admin/v1/reload", &json!({})).await.ok();
     }
     assert_eq!(state(&admin).await["refused_reload"], Value::Null);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_that_is_away_is_no_wrong_configuration() {
+    let (upstream, mut postgres) = (FakeUpstream::start().await, Postgres::start());
+    let setup = Setup { extra: format!("[store]\nurl = \"{}\"\n", postgres.database()), ..Setup::default() };
+    let text = setup.config(&upstream.base_url(), &upstream.base_url());
+    let launch = Launch::new(binary()).file("gateway.toml", &text).arg("--log-level").arg("gw=debug,info");
+    let gateway = launch.start().await;
+    let admin = gateway.client().with_key(ADMIN);
+    assert_eq!(metric(&admin, "gateway_config_last_reload_successful").await, "1");
+    postgres.stop();
+    // The folder changes, and the configuration does not.
+    std::fs::write(gateway.dir().join("beside"), "x").expect("the test's directory is writable");
+    eventually("the configuration was to be read again", || {
+        let log = gateway.stderr().join("\n");
+        log.contains("the configuration of the store cannot be read again").then_some(())
+    })
+    .await;
+    assert_eq!(metric(&admin, "gateway_config_last_reload_successful").await, "1");
+    assert!(!gateway.stderr().join("\n").contains("the configuration cannot be used"));
+    // An operator who asks is told.
+    let asked = admin.post_json("/admin/v1/reload", &json!({})).await;
+    assert_eq!((asked.status, &*asked.code()), (400, "invalid_configuration"), "{}", asked.text());
 }
 
 #[tokio::test]
