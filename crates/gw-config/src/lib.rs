@@ -35,6 +35,7 @@ pub mod setup;
 pub mod stored_configuration;
 mod tables;
 mod tree;
+mod variable_hints;
 mod visit;
 mod walk;
 

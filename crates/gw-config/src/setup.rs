@@ -18,7 +18,7 @@ use gw_wire::money::Price;
 use crate::catalogue_update::{Installed, installed};
 use crate::loader;
 use crate::settings::{Config, Loaded, Readable, Refused};
-use crate::{default_providers, key_strength, paths, preset_names};
+use crate::{default_providers, key_strength, paths, preset_names, variable_hints};
 use gw_command::{CommandError, Common, first_lines};
 
 /// A configuration without problems, with the providers of the environment when there is no file.
@@ -133,6 +133,7 @@ impl Setup {
         self.notes.extend(self.useless_names());
         self.notes.extend(preset_names::notes(&self.config.engine.aliases));
         self.notes.extend(key_strength::note(&self.config.engine.keys));
+        self.notes.extend(variable_hints::notes(&self.config.providers));
         problems
     }
 

@@ -87,6 +87,17 @@ fn a_level_that_does_not_exist_is_refused_with_those_that_do() {
     ends(&with_config(DEMO, &["check", "--log-level", "gw_engine=debug,warn"]), 0, &[]);
 }
 
+#[test]
+fn a_key_that_names_a_variable_in_another_spelling_is_noted() {
+    for key in ["$OPENAI_API_KEY", "os.environ/OPENAI_API_KEY"] {
+        let config = format!("[[providers]]\nname = \"openai\"\napi_key = \"{key}\"\n");
+        let note = format!(
+            "the key of 'openai' is the text '{key}'; to read the variable, write '${{OPENAI_API_KEY}}'"
+        );
+        ends(&with_config(&config, &["check"]), 0, &[&note]);
+    }
+}
+
 #[tokio::test]
 async fn a_key_made_before_the_first_start_does_not_swallow_the_admin_key() {
     let home = tempfile::tempdir().expect("a directory");
