@@ -173,6 +173,16 @@ impl HostedCalls {
         HostedTool::ALL.into_iter().for_each(|tool| self.add(tool, other.of(tool)));
         self
     }
+
+    /// At most so many calls of each tool.
+    #[must_use]
+    pub fn capped(&self, most: u64) -> Self {
+        let most = u32::try_from(most).unwrap_or(u32::MAX);
+        let mut capped = Self::default();
+        HostedTool::ALL.into_iter().for_each(|tool| capped.add(tool, self.of(tool).min(most)));
+        capped
+    }
+
     /// So many times these calls.
     #[must_use]
     pub fn times(&self, factor: u64) -> Self {

@@ -8,6 +8,8 @@ use crate::catalog::Model;
 
 /// An upstream is believed if it counts up to so many times the units that a call can have: it counts by rules of its own.
 const MAX_UNITS_FACTOR: u64 = 1_000;
+/// An upstream is believed if it counts up to so many calls of a hosted tool for an answer. More than the inner calls of a model would need.
+const MAX_HOSTED_CALLS: u64 = 1_000;
 /// A token count up to this one is believed, whatever the catalogue says of the model: the provider bills its own count, and a catalogue
 /// may be older than the model.
 const MAX_BELIEVED_TOKENS: u64 = 1 << 24;
@@ -32,6 +34,9 @@ impl CallSize {
         if usage.hosted.is_none() {
             usage.hosted = self.hosted;
         }
+        let hosted = usage.hosted.capped(MAX_HOSTED_CALLS.saturating_mul(self.answers.max(1)));
+        usage.estimated |= hosted != usage.hosted;
+        usage.hosted = hosted;
         if usage.units.is_none() {
             usage.units = self.units.before_answer();
         }

@@ -59,6 +59,24 @@ async fn anthropics_searches_are_charged_by_its_own_count() {
     assert_eq!(row_cost(&world, answer.header("x-request-id").expect("an id")).await, json!(0.032));
 }
 
+#[tokio::test]
+async fn a_count_of_searches_that_no_answer_can_have_is_limited() {
+    let (world, claude) = priced().await;
+    for reported in [1_000, 1_001, 1_000_000_000_u64] {
+        claude.enqueue(Answer::json(200, &claude_answer(json!({"web_search_requests": reported}))));
+        let answer = ask_messages(&world.client, &with(message(CLAUDE), searches())).await.ok();
+        let told = answer.json();
+        // 0.002 for the tokens, and 1,000 searches.
+        assert_eq!(told["usage"]["cost_usd"], json!(10.002), "{reported}");
+        let is_believed = reported == 1_000;
+        let warnings = told["gateway"]["warnings"].to_string();
+        assert_eq!(warnings.contains("usage_not_believed"), !is_believed, "{reported}: {told}");
+        let id = answer.header("x-request-id").expect("an id");
+        let row = logged(&world.gateway.client().with_key(ADMIN), id).await;
+        assert_eq!((&row["cost_usd"], &row["estimated"]), (&json!(10.002), &json!(!is_believed)), "{row}");
+    }
+}
+
 fn frames(ends: bool) -> String {
     let start = json!({"type": "message_start", "message": {"id": "msg_up", "type": "message", "role": "assistant",
         "model": "claude-opus-5-5", "content": [], "stop_reason": null, "usage": {"input_tokens": 1000, "output_tokens": 1}}});
