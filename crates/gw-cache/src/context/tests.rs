@@ -45,7 +45,7 @@ fn only_the_words_of_the_last_turn_may_differ() {
     for (from, to) in [
         ("Be brief.", "Be long."),
         ("0.5", "0.6"),
-        ("\"temperature\"", "\"tools\":[],\"temperature\""),
+        ("\"temperature\"", "\"tools\":[{}],\"temperature\""),
         ("\"role\":\"user\"", "\"role\":\"user\",\"name\":\"n\""),
         ("{\"role\":\"user\"", "{\"role\":\"user\",\"content\":\"Hi\"},{\"role\":\"user\""),
         ("\"system\"", "\"developer\""),

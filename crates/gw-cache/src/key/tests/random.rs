@@ -113,7 +113,9 @@ fn spell_number(number: &Number, rng: &mut StdRng) -> String {
 fn oracle(asked: &Asked, tree: &Map<String, Value>) -> String {
     let mut body = tree.clone();
     let ignored = ["stream", "stream_options", "user", "metadata", "cache", "routing", "model"];
-    body.retain(|name, value| !value.is_null() && !ignored.contains(&&**name));
+    let is_empty =
+        |name: &str, value: &Value| ["stop", "tools"].contains(&name) && *value == Value::Array(Vec::new());
+    body.retain(|name, value| !value.is_null() && !ignored.contains(&&**name) && !is_empty(name, value));
     let Asked { scope, route, model, candidates, config, native, .. } = asked;
     let native = native.is_some();
     format!("{scope:?}|{route:?}|{model:?}|{candidates:?}|{config}|{native}|{}", plain(Value::Object(body)))
