@@ -10,7 +10,7 @@ const PREFIXES: [&str; 3] = ["os.environ/", "env.", "$"];
 pub(crate) fn notes(providers: &[ProviderSettings]) -> Vec<String> {
     let keys = providers
         .iter()
-        .flat_map(|provider| provider.api_keys.iter().map(|(key, _)| (provider, key.expose_secret())));
+        .flat_map(|provider| provider.api_keys.iter().map(move |(key, _)| (provider, key.expose_secret())));
     keys.filter_map(|(provider, key)| {
         let name = variable(key)?;
         Some(format!(

@@ -12,6 +12,7 @@ use gw_wire::event::Event;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
+use gw_wire::usage::Usage;
 use http::{HeaderMap, Method};
 use memchr::memchr2;
 
@@ -303,6 +304,11 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     /// # Errors
     /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure>;
+
+    /// The usage in a complete answer that says that it failed. None: it tells none.
+    fn failed_usage(&self, _body: &[u8], _reading: &Reading) -> Option<Usage> {
+        None
+    }
 
     /// Reads a complete text completion.
     ///

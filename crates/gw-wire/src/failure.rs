@@ -3,8 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::usage::Usage;
-
 /// The kind of a failure. It alone decides whether to retry, to try the next candidate or to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FailureKind {
@@ -65,8 +63,6 @@ pub struct Failure {
     pub reason: Option<String>,
     /// Whether the request may have reached the upstream without an answer, so that it may have been served and billed.
     pub sent: bool,
-    /// The usage that a failed answer reports.
-    pub usage: Option<Box<Usage>>,
 }
 
 impl Failure {
@@ -82,7 +78,6 @@ impl Failure {
             detail: None,
             reason: None,
             sent: false,
-            usage: None,
         }
     }
 

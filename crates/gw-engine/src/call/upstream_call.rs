@@ -333,14 +333,11 @@ impl UpstreamCalls {
 
     /// Reading a call's answer ended with this failure. The call is free if the provider refused it and reported no usage.
     pub(crate) fn fail(&self, UpstreamCallId(call): UpstreamCallId, failure: &Failure) {
-        if let Some(call) = self.records.lock().calls.get_mut(call) {
-            if let Some(usage) = &failure.usage {
-                (call.reported, call.billed) = (Some(**usage), None);
-            }
-            if is_refusal(failure.kind) {
-                call.is_free = call.reported.is_none_or(|reported| reported.total() == 0);
-                call.billed = None;
-            }
+        if let Some(call) = self.records.lock().calls.get_mut(call)
+            && is_refusal(failure.kind)
+        {
+            call.is_free = call.reported.is_none_or(|reported| reported.total() == 0);
+            call.billed = None;
         }
     }
 

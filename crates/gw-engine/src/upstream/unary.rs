@@ -64,7 +64,12 @@ impl UnaryResponse {
     /// Reads the answer of a chat and records its usage.
     fn chat(&self, context: &AttemptContext, candidate: &Candidate) -> Result<ChatReply<'_>, Failure> {
         let adapter = candidate.provider.adapter();
-        let mut reply = self.checked(context, adapter.decode_chat(&self.body, &self.reading))?;
+        let decoded = adapter.decode_chat(&self.body, &self.reading).inspect_err(|_| {
+            if let Some(usage) = adapter.failed_usage(&self.body, &self.reading) {
+                context.upstream_calls.observe(self.call, Some(usage), 0);
+            }
+        });
+        let mut reply = self.checked(context, decoded)?;
         context.upstream_calls.observe(self.call, reply.usage, reply.choices.iter().map(chat_bytes).sum());
         choices::check_part(reply.choices.iter().map(|choice| choice.index), &self.part.share)?;
         reply

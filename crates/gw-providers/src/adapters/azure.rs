@@ -29,6 +29,7 @@ use gw_wire::percent;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::encode::EncodeOptions;
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
+use gw_wire::usage::Usage;
 
 use self::addresses::{Addresses, prefix};
 use self::images::AzureImages;
@@ -139,6 +140,10 @@ impl Adapter for Azure {
         let deployment = self.addresses.deployment(target);
         let model = (!self.addresses.is_classic).then_some(deployment);
         Ok(self.inner.embeddings_to(self.addresses.path(deployment, "embeddings"), request, inputs, model))
+    }
+
+    fn failed_usage(&self, body: &[u8], reading: &Reading) -> Option<Usage> {
+        self.inner.failed_usage(body, reading)
     }
 
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {

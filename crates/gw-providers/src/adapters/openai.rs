@@ -233,6 +233,10 @@ impl Adapter for OpenAi {
         Ok(self.embeddings_to("/embeddings".to_owned(), request, inputs, Some(target.upstream_model)))
     }
 
+    fn failed_usage(&self, body: &[u8], reading: &Reading) -> Option<Usage> {
+        reading.is_native.then(|| responses::failed_usage(body)).flatten()
+    }
+
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
         if reading.is_native {
             let reply = responses::chat(body, reading)?;

@@ -80,6 +80,13 @@ impl ResponseObject<'_> {
         }
     }
 
+    /// The usage with the calls of hosted tools.
+    fn used_with_hosted(&self) -> Option<Usage> {
+        let mut hosted = HostedTally::default();
+        self.output.iter().for_each(|item| _ = hosted.take(item));
+        with_hosted(self.used(), &hosted)
+    }
+
     fn used(&self) -> Option<Usage> {
         let used = self.usage.map(RawValue::get).filter(|used| *used != "null")?;
         usage::read_in_tier(RawText(used), self.service_tier)
@@ -156,18 +163,22 @@ pub(super) fn native_stream(reading: &Reading) -> Box<dyn StreamDecoder> {
     }
 }
 
+/// The usage of a response that failed.
+pub(super) fn failed_usage(body: &[u8]) -> Option<Usage> {
+    let object: ResponseObject<'_> = serde_json::from_slice(body).ok()?;
+    object.failure().and_then(|_| object.used_with_hosted())
+}
+
 fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let text = body_text(body)?;
     let object: ResponseObject<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
-    let mut hosted = HostedTally::default();
-    object.output.iter().for_each(|item| _ = hosted.take(item));
-    let used = with_hosted(object.used(), &hosted);
     if let Some(failure) = object.failure() {
-        return Err(Failure { usage: used.map(Box::new), ..failure });
+        return Err(failure);
     }
     if !matches!(&*object.status, "completed" | "incomplete") {
         return Err(invalid("the response has no final status"));
     }
+    let used = object.used_with_hosted();
     let has_calls = object.output.iter().any(OutputItem::is_call);
     let finish = object.finish(has_calls);
     let mut choice = ChatChoice { index: CHOICE, finish: Some(finish), ..ChatChoice::default() };
