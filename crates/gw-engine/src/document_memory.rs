@@ -82,7 +82,7 @@ impl BodyRoom for DocumentRoom<'_> {
             Some(PoolRefusal::OverShare) => {
                 let message = "Other large answers of this key wait for their clients; this one was not read to its end.";
                 let code = Some(Kind::RateLimitExceeded.code().to_owned());
-                Failure { code, ..Failure::new(FailureKind::NoResources, message) }
+                Failure { code, ..Failure::new(FailureKind::NoMemory, message) }
             }
             Some(PoolRefusal::UsedUp) | None => no_room(),
         }
@@ -138,7 +138,7 @@ pub(crate) fn uncounted(answer: &Bytes) -> Bytes {
 
 fn no_room() -> Failure {
     let message = "The gateway is holding as many large answers as it can; this one was not read to its end.";
-    Failure::new(FailureKind::NoResources, message)
+    Failure::new(FailureKind::NoMemory, message)
 }
 
 /// Counts a document, and then the answer that is made of it. A small document has an empty permit.

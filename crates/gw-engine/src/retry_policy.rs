@@ -30,12 +30,14 @@ pub(crate) fn verdict(failure: &Failure, fallback_on_4xx: bool) -> RetryDecision
         | FailureKind::NoKey
         | FailureKind::Unsupported
         | FailureKind::ImageAddress
+        // The connections to another upstream may be open already.
+        | FailureKind::NoOpenFile
         | FailureKind::ModelMissing
         | FailureKind::ContextLength
         | FailureKind::InvalidResponse => RetryDecision::Next,
         FailureKind::ContentFilter | FailureKind::BadRequest if fallback_on_4xx => RetryDecision::Next,
         // The answer of another candidate needs as much memory, and this answer is already paid for.
-        FailureKind::ContentFilter | FailureKind::BadRequest | FailureKind::NoResources => {
+        FailureKind::ContentFilter | FailureKind::BadRequest | FailureKind::NoMemory => {
             RetryDecision::Stop
         }
     }
@@ -44,7 +46,7 @@ pub(crate) fn verdict(failure: &Failure, fallback_on_4xx: bool) -> RetryDecision
 /// Whether a failure of the first of two simultaneous attempts ends the second one, too. Another answer may fit into the memory that is
 /// left, and it is paid for.
 pub(crate) fn ends_hedge(failure: &Failure, fallback_on_4xx: bool) -> bool {
-    failure.kind != FailureKind::NoResources && verdict(failure, fallback_on_4xx) == RetryDecision::Stop
+    failure.kind != FailureKind::NoMemory && verdict(failure, fallback_on_4xx) == RetryDecision::Stop
 }
 
 /// The kind of error that the client gets if a failure is the last one, before a stream began.
@@ -58,10 +60,10 @@ pub(crate) fn kind(failure: &Failure) -> Kind {
         FailureKind::Auth => Kind::UpstreamAuthError,
         FailureKind::Billing => Kind::UpstreamBillingError,
         // The key itself holds the memory that its answer waits for.
-        FailureKind::NoResources if failure.code.as_deref() == Some(Kind::RateLimitExceeded.code()) => {
+        FailureKind::NoMemory if failure.code.as_deref() == Some(Kind::RateLimitExceeded.code()) => {
             Kind::RateLimitExceeded
         }
-        FailureKind::NoKey | FailureKind::NoResources => Kind::NoAvailableProvider,
+        FailureKind::NoKey | FailureKind::NoMemory | FailureKind::NoOpenFile => Kind::NoAvailableProvider,
         FailureKind::Unsupported => match failure.code.as_deref() {
             Some("unsupported_model") => Kind::UnsupportedModel,
             Some("unsupported_parameter") => Kind::UnsupportedParameter,
@@ -98,7 +100,7 @@ fn image_kind(failure: &Failure) -> Kind {
 }
 
 /// Whether a failure counts against the upstream's availability. Requests that fail everywhere do not count, and
-/// neither do rate limits, because the upstream is available, nor the gateway's own lack of memory.
+/// neither do rate limits, because the upstream is available, nor the gateway's own lack of memory or of open files.
 pub(crate) fn is_upstreams_fault(failure: &Failure) -> bool {
     !is_chat_only(failure)
         && !matches!(
@@ -110,7 +112,8 @@ pub(crate) fn is_upstreams_fault(failure: &Failure) -> bool {
                 | FailureKind::ContentFilter
                 | FailureKind::ContextLength
                 | FailureKind::RateLimited
-                | FailureKind::NoResources
+                | FailureKind::NoMemory
+                | FailureKind::NoOpenFile
         )
 }
 
@@ -121,7 +124,10 @@ fn is_chat_only(failure: &Failure) -> bool {
 
 /// Whether the attempt reached an upstream.
 pub(crate) fn was_sent(failure: &Failure) -> bool {
-    !matches!(failure.kind, FailureKind::Unsupported | FailureKind::ImageAddress | FailureKind::NoKey)
+    !matches!(
+        failure.kind,
+        FailureKind::Unsupported | FailureKind::ImageAddress | FailureKind::NoKey | FailureKind::NoOpenFile
+    )
 }
 
 /// Whether another key of the provider may succeed.
@@ -184,6 +190,6 @@ mod tests {
         let ends = |kind, fallback| ends_hedge(&Failure::new(kind, "x"), fallback);
         assert!(ends(FailureKind::BadRequest, false) && ends(FailureKind::ContentFilter, false));
         assert!(!ends(FailureKind::BadRequest, true) && !ends(FailureKind::Server, false));
-        assert!(!ends(FailureKind::NoResources, false));
+        assert!(!ends(FailureKind::NoMemory, false));
     }
 }

@@ -22,7 +22,7 @@ use tokio::sync::oneshot;
 use self::reading::{EarlyForm, read_form};
 use crate::attribution::names_of;
 use crate::cut::until_cut;
-use crate::generate::{admitted, answered, count_tokens};
+use crate::generate::{admitted, answered, count_own_tokens};
 use crate::preset::{self, PresetTarget};
 use crate::request_record::RequestRecord;
 use crate::response::{ExtraHeaders, GatewayReply, HttpReply};
@@ -164,7 +164,7 @@ async fn call(
     if let Some(report) = wishes.dry_run.and_then(|dry_run| dry_run.take()) {
         return Ok(HttpReply::json(report));
     }
-    count_tokens(record, log, extra);
+    count_own_tokens(record, log, extra);
     let reply = reply?;
     extra.extend(reply.headers);
     Ok(answered(reply.body, record, extra))

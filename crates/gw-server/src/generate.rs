@@ -155,7 +155,7 @@ where
     if let Some(report) = wishes.dry_run.and_then(|dry_run| dry_run.take()) {
         return Ok(HttpReply::json(report));
     }
-    count_tokens(record, &log, extra);
+    count_own_tokens(record, &log, extra);
     let reply = reply?;
     extra.extend(reply.headers);
     let answer = answered(reply.body, record, extra);
@@ -305,34 +305,41 @@ fn add_limit_headers(limits: &LimitStates, extra: &mut ExtraHeaders) {
     }
 }
 
-/// Counts the tokens of a request in the headers of its limit of tokens: those that it has used, or those that are set aside for a stream.
-pub(crate) fn count_tokens(record: &RequestRecord, call: &CallLog, extra: &mut ExtraHeaders) {
-    let Some(seen) = record.admission_permit.as_ref().and_then(|permit| permit.limits.tokens) else { return };
-    let state = seen.after(record.accepted.elapsed(), call.counted_tokens());
+/// Counts a request in the headers of its limit of tokens: the tokens that it has used, or those that are set aside for a stream. The headers
+/// of a request that took none, such as a hit of the cache, stay as they are.
+pub(crate) fn count_own_tokens(record: &RequestRecord, call: &CallLog, extra: &mut ExtraHeaders) {
+    let tokens = call.counted_tokens();
+    let seen = record.admission_permit.as_ref().and_then(|permit| permit.limits.tokens);
+    let Some(seen) = seen.filter(|_| tokens > 0) else { return };
+    let state = seen.after(record.accepted.elapsed(), tokens);
+    let [_, [limit, ..]] = &LIMIT_NAMES;
+    let Some(limit_at) = extra.iter().position(|(name, _)| name == limit) else { return };
     let mut text = Vec::with_capacity(LIMIT_TEXT_BYTES);
-    let ends = spell_window(&mut text, (state.limit, state.remaining, state.reset));
-    let (text, mut begin) = (Bytes::from(text), 0);
-    let [_, names] = &LIMIT_NAMES;
-    for (name, end) in names.iter().zip(ends) {
-        let header = extra.iter_mut().find(|(other, _)| other == name);
-        if let (Some((_, value)), Ok(counted)) =
-            (header, HeaderValue::from_maybe_shared(text.slice(begin..end)))
-        {
-            *value = counted;
+    let end = spell_rest(&mut text, state.remaining, state.reset);
+    let text = Bytes::from(text);
+    // The two headers that change follow the limit itself.
+    let changed = [text.slice(..end), text.slice(end..)].map(HeaderValue::from_maybe_shared);
+    for ((_, header), value) in extra.iter_mut().skip(limit_at + 1).zip(changed) {
+        if let Ok(value) = value {
+            *header = value;
         }
-        begin = end;
     }
 }
 
 /// Appends the values of a limit's headers, and returns the end of each.
 fn spell_window(text: &mut Vec<u8>, (limit, remaining, reset): (u64, u64, Duration)) -> [usize; 3] {
-    let mut number = itoa::Buffer::new();
-    text.extend_from_slice(number.format(limit).as_bytes());
+    text.extend_from_slice(itoa::Buffer::new().format(limit).as_bytes());
     let limit_end = text.len();
-    text.extend_from_slice(number.format(remaining).as_bytes());
-    let remaining_end = text.len();
-    spell_reset(text, reset);
+    let remaining_end = spell_rest(text, remaining, reset);
     [limit_end, remaining_end, text.len()]
+}
+
+/// Appends the rest of a limit and the time until all of it is back. Returns the end of the first.
+fn spell_rest(text: &mut Vec<u8>, remaining: u64, reset: Duration) -> usize {
+    text.extend_from_slice(itoa::Buffer::new().format(remaining).as_bytes());
+    let end = text.len();
+    spell_reset(text, reset);
+    end
 }
 
 /// The value of a header that few requests have: to hash its name costs more than to look at their few names.

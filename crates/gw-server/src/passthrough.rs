@@ -25,7 +25,7 @@ use self::path::passed_path;
 use self::upload::pump;
 use crate::attribution::names_of;
 use crate::cut::until_cut;
-use crate::generate::{admitted, count_tokens};
+use crate::generate::{admitted, count_own_tokens};
 use crate::listener::Listener;
 use crate::request_record::RequestRecord;
 use crate::response::{ExtraHeaders, GatewayReply, HttpReply};
@@ -123,7 +123,7 @@ where
             until_cut(&state, Some(&log), both).await?
         }
     };
-    count_tokens(record, &log, extra);
+    count_own_tokens(record, &log, extra);
     Ok(answer::reply(reply, route.injects()))
 }
 

@@ -37,10 +37,12 @@ pub enum FailureKind {
     /// An incomplete answer: the stream broke, ended without a finish reason or carried an error event, or the model gave
     /// up.
     StreamBroken,
-    /// The gateway had no memory to read the answer in, or no open file for the connection. The upstream is not at fault.
-    NoResources,
+    /// The gateway had no memory to read the answer in. The upstream is not at fault.
+    NoMemory,
     /// Nothing was sent: the provider takes images as bytes only, and the bytes of an image at an http(s) address are not there.
     ImageAddress,
+    /// Nothing was sent: the gateway had no open file for a connection. The upstream is not at fault.
+    NoOpenFile,
 }
 
 /// A failed upstream call. `message` may be shown to the client: it never holds keys, URLs or upstream headers.

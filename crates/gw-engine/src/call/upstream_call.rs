@@ -468,7 +468,7 @@ impl UpstreamCalls {
 fn is_disbelieved(reported: &Usage, billed: &Usage) -> bool {
     reported.prompt > billed.prompt
         || reported.completion > billed.completion
-        || reported.hosted.count() > billed.hosted.count()
+        || !reported.hosted.is_none() && reported.hosted.count() > billed.hosted.count()
 }
 
 /// Whether a failure says that the provider did not serve the request. After a timeout, or a broken, unreadable or unread answer, the
@@ -479,6 +479,6 @@ pub(crate) fn is_refusal(kind: FailureKind) -> bool {
         FailureKind::Timeout
             | FailureKind::InvalidResponse
             | FailureKind::StreamBroken
-            | FailureKind::NoResources
+            | FailureKind::NoMemory
     )
 }

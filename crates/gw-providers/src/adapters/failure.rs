@@ -331,7 +331,8 @@ fn generic(kind: FailureKind) -> &'static str {
         FailureKind::BadRequest => "The upstream provider refused the request.",
         FailureKind::InvalidResponse => "The upstream provider's answer cannot be understood.",
         FailureKind::StreamBroken => "The upstream provider reported an error in its stream.",
-        FailureKind::NoResources => "The gateway is holding as many large answers as it can.",
+        FailureKind::NoMemory => "The gateway is holding as many large answers as it can.",
+        FailureKind::NoOpenFile => "The gateway has as many open connections as it may have.",
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) fn not_connected(place: SocketAddr, error: &io::Error) -> Failure {
     let detail = format_args!("connect {place}: {error}");
     if matches!(error.raw_os_error(), Some(ENFILE | EMFILE)) {
         let message = "The gateway has as many open connections as it may have.";
-        return Failure::new(FailureKind::NoResources, message).with_detail(detail);
+        return Failure::new(FailureKind::NoOpenFile, message).with_detail(detail);
     }
     unreachable(detail)
 }

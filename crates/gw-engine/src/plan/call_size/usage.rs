@@ -34,9 +34,11 @@ impl CallSize {
         if usage.hosted.is_none() {
             usage.hosted = self.hosted;
         }
-        let hosted = usage.hosted.capped(MAX_HOSTED_CALLS.saturating_mul(self.answers.max(1)));
-        usage.estimated |= hosted != usage.hosted;
-        usage.hosted = hosted;
+        if !usage.hosted.is_none() {
+            let hosted = usage.hosted.capped(MAX_HOSTED_CALLS.saturating_mul(self.answers.max(1)));
+            usage.estimated |= hosted != usage.hosted;
+            usage.hosted = hosted;
+        }
         if usage.units.is_none() {
             usage.units = self.units.before_answer();
         }

@@ -14,7 +14,7 @@ const FINISHES: [Finish; 5] =
     [Finish::Stop, Finish::Length, Finish::ToolCalls, Finish::ContentFilter, Finish::FunctionCall];
 
 /// All kinds of failures in the order of their declaration.
-const FAILURES: [FailureKind; 17] = [
+const FAILURES: [FailureKind; 18] = [
     FailureKind::Unreachable,
     FailureKind::Timeout,
     FailureKind::RateLimited,
@@ -30,8 +30,9 @@ const FAILURES: [FailureKind; 17] = [
     FailureKind::BadRequest,
     FailureKind::InvalidResponse,
     FailureKind::StreamBroken,
-    FailureKind::NoResources,
+    FailureKind::NoMemory,
     FailureKind::ImageAddress,
+    FailureKind::NoOpenFile,
 ];
 
 /// Appends a number: seven bits a byte, the low ones first.
@@ -289,8 +290,9 @@ mod tests {
             | FailureKind::BadRequest
             | FailureKind::InvalidResponse
             | FailureKind::StreamBroken
-            | FailureKind::NoResources
-            | FailureKind::ImageAddress => {}
+            | FailureKind::NoMemory
+            | FailureKind::ImageAddress
+            | FailureKind::NoOpenFile => {}
         }
     }
 

@@ -105,17 +105,22 @@ async fn an_upstream_is_healthy_while_the_gateway_has_no_descriptor_for_it() {
     };
     // The standard streams are open, so no number is left for another file.
     set("--nofile=3:");
-    let body = chat("acme/plain").to_string();
+    let (body, mut ids) = (chat("acme/plain").to_string(), Vec::new());
     for _ in 0..20 {
         kept.send(world.client.head("POST", CHAT, Some("application/json"), Some(body.len()))).await;
         kept.send(&body).await;
         let answer = kept.response().await.expect("an answer on the kept connection");
         assert_error("no descriptor", &answer, 503, "upstream_error", "no_available_provider");
+        ids.push(answer.header("x-request-id").expect("an id").to_owned());
     }
     assert_eq!(world.upstream.hits(), 0);
     set("--nofile=1024:");
-    // No circuit has opened.
+    // No circuit has opened, and nothing was sent, so nothing is charged.
     world.chat_ok(&chat("acme/plain")).await;
+    for id in ids {
+        let row = logged(&admin, &id).await;
+        assert_eq!((&row["cost_usd"], &row["prompt_tokens"]), (&json!(0), &json!(0)), "{row}");
+    }
 }
 
 /// A connection whose request was answered, so that it has a place.
