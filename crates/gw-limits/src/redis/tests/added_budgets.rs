@@ -7,8 +7,10 @@ use crate::doubles::NOW;
 #[tokio::test]
 async fn a_budget_that_was_removed_and_added_asks_the_ledger_once_for_each_replica() {
     let redis = Redis::start().await;
-    let ledger = ledger();
-    let (one, two) = (replica(settings(&redis), &ledger).await, replica(settings(&redis), &ledger).await);
+    let (clock, ledger) = (clock(), ledger());
+    // Under a clock that stands, a call that is late asks no further question.
+    let (one, _one) = replica_at(settings(&redis), &clock, &ledger).await;
+    let (two, _two) = replica_at(settings(&redis), &clock, &ledger).await;
     let total = budget(100, Period::Total);
     let subjects = [key(&one, total), key(&two, total)];
     one.admit("a", &subjects[0]).await.unwrap();

@@ -103,7 +103,10 @@ async fn r06_the_clocks_of_replicas_do_not_matter() {
         let why = limiter.reserve("one more", &key(limiter, limits), 10, nano(5)).await.unwrap_err();
         assert!(matches!(why, Refusal::Budget { resets_in: Some(_), .. }), "{why:?}");
     }
-    assert_eq!(ledger.questions.lock().len(), 1, "all replicas use one period");
+    let mut periods = ledger.questions.lock().clone();
+    // A call that Redis executes late asks once more.
+    periods.dedup();
+    assert_eq!(periods.len(), 1, "all replicas use one period: {periods:?}");
 }
 
 #[tokio::test]
@@ -126,7 +129,11 @@ async fn replicas_are_counted_until_their_heartbeats_stop() {
 async fn one_replica_asks_the_ledger_for_all() {
     let redis = Redis::start().await;
     let ledger = Arc::new(TestLedger { spent: nano(95).into(), ..TestLedger::default() });
-    let replicas = three(&redis, &ledger).await;
+    let clock = clock();
+    let mut replicas = Vec::new();
+    for _ in 0..3 {
+        replicas.push(replica_at(settings(&redis), &clock, &ledger).await.0);
+    }
     // All processes have the key before the first asks. A later one would ask once more.
     let keys: Vec<_> = replicas.iter().map(|limiter| key(limiter, budget(100, Period::Total))).collect();
     for (limiter, subjects) in replicas.iter().zip(keys) {
