@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -39,6 +40,8 @@ struct HeldReservation {
     is_over: bool,
     is_written: bool,
     is_reported: bool,
+    /// When its lease began or was renewed.
+    leased: Instant,
 }
 
 /// A place among the requests in flight.
@@ -48,6 +51,8 @@ struct HeldPermit {
     is_reported: bool,
     /// Redis may know of it, from a report or from a call without an answer.
     may_be_known: bool,
+    /// When its lease began or was renewed.
+    leased: Instant,
 }
 
 /// The kind of a report, as `report_holding.lua` calls it.
@@ -56,6 +61,10 @@ pub(crate) enum ReportKind {
     Lease,
     Spent,
     InFlight,
+    /// A lease that Redis has.
+    RenewedLease,
+    /// A place among the requests in flight that Redis has.
+    RenewedPlace,
 }
 
 impl ReportKind {
@@ -64,6 +73,8 @@ impl ReportKind {
             Self::Lease => "lease",
             Self::Spent => "spent",
             Self::InFlight => "place",
+            Self::RenewedLease => "renewed lease",
+            Self::RenewedPlace => "renewed place",
         }
     }
 }
@@ -123,6 +134,7 @@ impl Holdings {
             is_over: false,
             is_written: false,
             is_reported: true,
+            leased: Instant::now(),
         };
         lists.reservations.insert(request_id.into(), held);
         true
@@ -162,7 +174,8 @@ impl Holdings {
         let lists = &mut *self.0.lock();
         let is_current = &*lists.generation == generation;
         if is_current {
-            let held = HeldPermit { subjects: subjects.to_vec(), is_reported: true, may_be_known: true };
+            let (subjects, leased) = (subjects.to_vec(), Instant::now());
+            let held = HeldPermit { subjects, is_reported: true, may_be_known: true, leased };
             lists.permits.insert(request_id.into(), held);
         }
         is_current
@@ -170,7 +183,8 @@ impl Holdings {
 
     /// Adds a permit that this process granted itself while Redis did not answer. Redis may know of the permit, too.
     pub(crate) fn add_local_permit(&self, request_id: &str, subjects: &[Arc<Subject>], may_be_known: bool) {
-        let held = HeldPermit { subjects: subjects.to_vec(), is_reported: false, may_be_known };
+        let (subjects, leased) = (subjects.to_vec(), Instant::now());
+        let held = HeldPermit { subjects, is_reported: false, may_be_known, leased };
         self.0.lock().permits.insert(request_id.into(), held);
     }
 
@@ -207,17 +221,44 @@ impl Holdings {
         reports
     }
 
+    /// Everything whose lease is this old, and whose request goes on.
+    pub(crate) fn leased_for(&self, age: Duration) -> Vec<Report> {
+        let (now, lists) = (Instant::now(), self.0.lock());
+        let is_old = |leased: Instant| now.duration_since(leased) >= age;
+        let report = |id: &str, subjects: &[Arc<Subject>], kind, nano| Report {
+            request_id: id.into(),
+            subjects: subjects.to_vec(),
+            kind,
+            nano,
+            begun: 0.0,
+        };
+        let reservations = lists
+            .reservations
+            .iter()
+            .filter(|(_, held)| held.is_reported && !held.is_over && is_old(held.leased))
+            .map(|(id, held)| report(id, &held.subjects, ReportKind::RenewedLease, held.nano));
+        let permits = lists
+            .permits
+            .iter()
+            .filter(|(_, held)| held.is_reported && is_old(held.leased))
+            .map(|(id, held)| report(id, &held.subjects, ReportKind::RenewedPlace, 0));
+        reservations.chain(permits).collect()
+    }
+
     /// Notes that these reports arrived in this generation.
     pub(crate) fn mark_reported(&self, generation: &str, reports: &[Report]) {
         let lists = &mut *self.0.lock();
         if &*lists.generation != generation {
             return;
         }
+        let now = Instant::now();
         for Report { request_id, kind, .. } in reports {
-            if *kind == ReportKind::InFlight {
-                lists.permits.get_mut(request_id).into_iter().for_each(|held| held.is_reported = true);
-            } else {
-                lists.reservations.get_mut(request_id).into_iter().for_each(|held| held.is_reported = true);
+            if matches!(kind, ReportKind::InFlight | ReportKind::RenewedPlace) {
+                if let Some(held) = lists.permits.get_mut(request_id) {
+                    (held.is_reported, held.leased) = (true, now);
+                }
+            } else if let Some(held) = lists.reservations.get_mut(request_id) {
+                (held.is_reported, held.leased) = (true, now);
             }
         }
     }

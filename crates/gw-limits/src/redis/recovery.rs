@@ -81,10 +81,22 @@ impl Replica {
         Ok(if answer.field(1) == "1" { wait } else { Duration::ZERO })
     }
 
+    /// Renews the leases of requests that go on, once they are this old.
+    pub(crate) async fn renew_leases(&self, connection: &Connection, age: Duration) -> Result<(), CallError> {
+        self.send_reports(connection, self.holdings.leased_for(age)).await
+    }
+
     /// Reports everything that Redis does not know.
     async fn report_holdings(&self, connection: &Connection) -> Result<(), CallError> {
+        self.send_reports(connection, self.holdings.unreported()).await
+    }
+
+    pub(crate) async fn send_reports(
+        &self,
+        connection: &Connection,
+        reports: Vec<Report>,
+    ) -> Result<(), CallError> {
         let generation = self.holdings.generation();
-        let reports = self.holdings.unreported();
         if !reports.is_empty() {
             within_limit(connection.ask(&self.scripts.report_holding.load_command())).await?;
         }

@@ -47,6 +47,8 @@ local function end_replayed(subject)
 end
 
 for i, subject in ipairs(all) do
+  -- The place among the requests in flight ends with the process that died.
+  if ARGV[5] == '' then redis.call('ZREM', subject.in_flight, request) end
   local money = budget_state(subject)
   -- The caller does not know the limits of a replayed request. While the spending is unknown, the cost becomes a mark.
   if ARGV[5] == '' then subject.budget = subject.budget or 0 end

@@ -39,6 +39,9 @@ impl Session for Replica {
             // After a failure the next heartbeat, or the next connection, tries again.
             let caught_up = self.catch_up(connection).await;
             self.supervisor.record(connection, &caught_up, OnTimeout::Disconnect);
+        } else if self.renew_leases(connection, self.settings.lease / 2).await.is_err() {
+            // The next heartbeat renews what is left.
+            self.suspect_loss();
         }
         let beat = self.send_heartbeat(connection);
         let _reported = self.supervisor.call(connection, self.patience(), OnTimeout::Disconnect, beat).await;

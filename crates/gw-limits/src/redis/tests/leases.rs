@@ -39,6 +39,57 @@ async fn r02_what_a_killed_replica_held_is_released_when_its_leases_expire() {
 }
 
 #[tokio::test]
+async fn r02_a_request_that_outlives_its_lease_keeps_its_reservation_and_its_place() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let (other, _other) = replica_at(settings(&redis), &clock, &ledger).await;
+    let limits = Limits { max_in_flight: Some(2), ..budget(1_000, Period::Month) };
+    let (subjects, others) = (key(&limiter, limits), key(&other, limits));
+    let permit = limiter.admit("long", &subjects).await.unwrap();
+    let mut long = limiter.reserve("long", &subjects, 0, nano(900)).await.unwrap();
+    let short = limiter.admit("short", &subjects).await.unwrap();
+    let connection = core.supervisor.connection().unwrap();
+    clock.advance(LEASE / 2);
+    // The report of a request that ends meanwhile begins nothing.
+    let reports = core.holdings.leased_for(Duration::ZERO);
+    drop(short);
+    drain(&limiter).await;
+    assert_eq!(reports.len(), 3);
+    core.send_reports(&connection, reports).await.unwrap();
+    clock.advance(LEASE / 2);
+    assert!(other.reserve("x", &others, 0, nano(101)).await.is_err(), "900 are reserved");
+    let second = other.admit("second", &others).await.unwrap();
+    assert!(other.admit("third", &others).await.is_err(), "two are in flight");
+    long.settle(0, nano(300));
+    drop((permit, second));
+    drain(&limiter).await;
+    drain(&other).await;
+    assert_eq!((figures(&redis, &others[0]).await, leases(&redis, &others[0]).await), ((300, 0), 0));
+    assert_eq!(redis.command(&["ZCARD", "gw:{key:k}:flying"]).await, ["0"]);
+}
+
+/// The process that takes the place of a killed one knows its requests from the journal.
+#[tokio::test]
+async fn r02_a_replayed_request_frees_its_place() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (dying, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let limits = Limits { max_in_flight: Some(1), ..budget(1_000, Period::Month) };
+    let subjects = key(&dying, limits);
+    std::mem::forget(dying.admit("killed", &subjects).await.unwrap());
+    leak(dying.reserve("killed", &subjects, 0, nano(250)).await.unwrap());
+    drop(dying);
+    let (next, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let subjects = key(&next, limits);
+    assert!(next.admit("x", &subjects).await.is_err());
+    next.charge("killed", &[(SubjectKind::Key, "k")], nano(20), NOW);
+    drain(&next).await;
+    drop(next.admit("y", &subjects).await.unwrap());
+    assert_eq!(figures(&redis, &subjects[0]).await, (20, 0));
+}
+
+#[tokio::test]
 async fn r02_a_settlement_after_its_lease_counts_once_and_frees_nothing_twice() {
     let redis = Redis::start().await;
     let (clock, ledger) = (clock(), ledger());
