@@ -9,6 +9,7 @@ use gw_wire::json::{self, View};
 use http::{HeaderName, HeaderValue};
 
 use crate::call::encode::admitted;
+use crate::compaction::SummarySealer;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::error::{Error, Result};
 use crate::plan::candidate::Candidate;
@@ -55,7 +56,10 @@ pub(crate) async fn count_tokens(
     let prepare = || {
         let limits = &snapshot.request_limits;
         let request = match dialect {
-            ClientDialect::Responses => parse_count(body.clone(), limits, &earlier)?,
+            ClientDialect::Responses => {
+                let summaries = SummarySealer::new(&services.sealer, &client.caller);
+                parse_count(body.clone(), limits, &earlier, &summaries)?
+            }
             ClientDialect::Gemini => crate::gemini::parse_count(body.clone(), &client.surface, limits)?,
             ClientDialect::Messages | ClientDialect::OpenAi => {
                 let state = &snapshot.state;

@@ -2,11 +2,13 @@
 //! can be stored, so that a client retrieves, continues, follows and cancels them.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_wire::dialects::responses::input_items::input_items;
 use gw_wire::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream};
+use gw_wire::dialects::responses::request::summary_item;
 use gw_wire::dialects::responses::{self, EarlierItems, ResponsesContext, ResponsesRequest, states};
 use gw_wire::dialects::{ClientDialect, EncoderOpening, NativeBody, NativeNeed};
 use gw_wire::json::View;
@@ -81,7 +83,8 @@ pub(crate) async fn create(
             return Err(refusal);
         }
         let texts = earlier.texts();
-        let opener = |sealed: &str| summaries.open(sealed);
+        let has_summary = Cell::new(false);
+        let opener = |sealed: &str| summaries.open(sealed).inspect(|_| has_summary.set(true));
         let known = EarlierItems {
             items: &texts,
             candidates: earlier.candidates(),
@@ -105,7 +108,9 @@ pub(crate) async fn create(
             let streams = request.background;
             let candidates = earlier.candidates();
             let forwarding = Forwarding { streams, history: &texts, candidates, ..Forwarding::default() };
-            client.native = with_history(&client.native, forwarding);
+            client.native = with_history(&client.native, forwarding, &summaries);
+        } else if has_summary.get() {
+            client.native.bytes = rewritten(&client.native, Forwarding::default(), &summaries);
         }
         has_history = !texts.is_empty();
         let validated = validated(request.chat, client, &surface, limits)?;
@@ -121,7 +126,7 @@ pub(crate) async fn create(
     let Some(made) = made else { return Err(Error::new(Kind::InternalError, "The request was not read.")) };
     let cpu = services.cpu_pool.of(&owner);
     let streams = (made.is_stored && !has_history).then_some(made.is_background);
-    offload_if(is_heavy, || settle_own_body(&mut call, streams)).await;
+    offload_if(is_heavy, || settle_own_body(&mut call, streams, &summaries)).await;
     let keeper = Keeper { stored, owner, id: call.context.id.clone(), before: Arc::new(earlier), cpu };
     if made.is_background {
         return background(engine, call, made, keeper).await;
@@ -160,17 +165,25 @@ fn translate(
     }
 }
 
-/// The body for an upstream of this dialect, with the stored items in it. The upstream's adapter judges its reasoning.
-fn with_history(native: &NativeBody, forwarding: Forwarding<'_>) -> NativeBody {
+/// The body for an upstream of this dialect, with the stored items in it.
+fn with_history(native: &NativeBody, forwarding: Forwarding<'_>, summaries: &SummarySealer) -> NativeBody {
+    NativeBody { bytes: rewritten(native, forwarding, summaries), is_kept_here: true, ..native.clone() }
+}
+
+/// The body for an upstream of this dialect, with the caller's summaries in words. The upstream's adapter judges its reasoning.
+fn rewritten(native: &NativeBody, forwarding: Forwarding<'_>, summaries: &SummarySealer) -> Bytes {
     let model = model_of(&native.bytes);
-    let bytes = for_upstream(native, &Forwarding { model: &model, ..forwarding }, |_| EncryptedContent::Keep);
-    NativeBody { bytes: bytes.into(), is_kept_here: true, ..native.clone() }
+    let open = |sealed: Option<&str>| match sealed.and_then(|sealed| summaries.open(sealed)) {
+        Some(summary) => EncryptedContent::ReplaceItem(summary_item(&summary)),
+        None => EncryptedContent::Keep,
+    };
+    for_upstream(native, &Forwarding { model: &model, ..forwarding }, open).into()
 }
 
 /// Prepares the client's own body for the upstreams of the plan that get it. If there is none, the body is dropped
 /// before the call: a large one would take memory until the answer ends. `streams` is for a body that is not prepared yet: the
 /// upstream streams, although the client may not have asked for it.
-fn settle_own_body(call: &mut Call, streams: Option<bool>) {
+fn settle_own_body(call: &mut Call, streams: Option<bool>, summaries: &SummarySealer) {
     let Call { context, plan, .. } = call;
     let ValidatedRequest::Chat(request) = &mut context.request else { return };
     let Some(client) = &mut request.client else { return };
@@ -179,7 +192,8 @@ fn settle_own_body(call: &mut Call, streams: Option<bool>) {
         client.native.dialect = ClientDialect::OpenAi;
         client.native.bytes = Bytes::new();
     } else if let Some(streams) = streams {
-        client.native = with_history(&client.native, Forwarding { streams, ..Forwarding::default() });
+        let forwarding = Forwarding { streams, ..Forwarding::default() };
+        client.native = with_history(&client.native, forwarding, summaries);
     }
 }
 
@@ -333,9 +347,16 @@ pub(crate) fn parse_count(
     body: Bytes,
     limits: &RequestLimits,
     earlier: &StoredConversation,
+    summaries: &SummarySealer,
 ) -> Result<ValidatedRequest> {
     let texts = earlier.texts();
-    let known = EarlierItems { items: &texts, candidates: earlier.candidates(), ..EarlierItems::default() };
+    let opener = |sealed: &str| summaries.open(sealed);
+    let known = EarlierItems {
+        items: &texts,
+        candidates: earlier.candidates(),
+        open_compaction: Some(&opener),
+        ..EarlierItems::default()
+    };
     let request = responses::translate_with(body, limits, &known)?;
     let mut client = request.client(request.context.clone());
     client.need = NativeNeed::None;

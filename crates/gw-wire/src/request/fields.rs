@@ -329,6 +329,21 @@ pub fn map<'a>(
     refuse_repeated(path, &names)
 }
 
+/// Refuses duplicate names in a value and in all that it holds. The caller has bounded its depth.
+///
+/// # Errors
+/// `invalid_json`.
+pub fn refuse_repeated_members(path: &Path<'_>, value: View<'_>) -> Result<(), Invalid> {
+    match value.kind() {
+        Kind::Object => map(path, value, |name, inner| refuse_repeated_members(&path.member(name), inner)),
+        Kind::Array => value
+            .elements()
+            .enumerate()
+            .try_for_each(|(at, inner)| refuse_repeated_members(&path.item(at), inner)),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses duplicate names in the object at `path`.
 fn refuse_repeated(path: &Path<'_>, names: &[Cow<'_, str>]) -> Result<(), Invalid> {
     let name = |at| names.get(at).map(|name: &Cow<'_, str>| &**name);

@@ -1,6 +1,7 @@
 //! Translates a Responses request into a chat request.
 
 mod bounds;
+mod compaction;
 mod content;
 mod echo_members;
 mod item;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use self::bounds::RequestBounds;
+pub(crate) use self::compaction::is_compaction;
+pub use self::compaction::summary_item;
 use self::items::{InputReader, Surroundings};
 use self::members::{Warnings, flag, text_of};
 use self::tools::ToolList;

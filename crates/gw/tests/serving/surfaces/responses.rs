@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{ask_responses, events, names, response};
 use crate::harness::management::{ask, create};
-use crate::harness::{ADMIN, METERED, World, with, world};
+use crate::harness::{ADMIN, METERED, Setup, World, with, world};
 
 /// The members that strict clients need in every snapshot (Open Responses, 2026-04-24).
 const MEMBERS: [&str; 31] = [
@@ -186,6 +186,46 @@ async fn a_compaction_is_one_sealed_item_that_the_next_request_gives_back() {
     let foreign = json!({"type": "compaction", "encrypted_content": "gw1.AAAA"});
     let refused = ask_responses(&world.client, &json!({"model": "acme/fast", "input": [foreign]})).await;
     assert_eq!(refused.status, 400, "{}", refused.text());
+}
+
+#[tokio::test]
+async fn a_summary_reaches_an_upstream_with_the_responses_api_and_is_counted() {
+    let setup = Setup { acme: "responses = true".to_owned(), ..Setup::default() };
+    let world = setup.start().await;
+    let summary = "Ann likes blue. ".repeat(100);
+    world.upstream.enqueue(Answer::json(200, &gw_testkit::upstream::chat_body("m", &summary)));
+    let made = world.client.post_json("/v1/responses/compact", &response("acme/fast")).await.ok().json();
+    let item = made["output"][0].clone();
+    let done = json!({ "id": "resp_1", "object": "response", "status": "completed", "model": "m",
+        "output": [{ "type": "message", "id": "msg_1", "status": "completed", "role": "assistant",
+            "content": [{ "type": "output_text", "text": "Blue.", "annotations": [] }] }],
+        "usage": { "input_tokens": 9, "output_tokens": 2, "total_tokens": 11 } });
+    world.upstream.always(Answer::json(200, &done));
+    let question = json!({ "role": "user", "content": "What does Ann like?" });
+    for more in [json!({}), json!({ "store": false })] {
+        let body = with(json!({ "model": "acme/fast", "input": [item, question] }), more);
+        let answer = ask_responses(&world.client, &body).await.ok().json();
+        let sent = world.upstream.last();
+        assert!(sent.path.ends_with("/responses"), "{}", sent.path);
+        let input = sent.json()["input"].clone();
+        assert_eq!(input[0]["role"], "user", "{input}");
+        assert!(input[0]["content"].as_str().is_some_and(|text| text.contains(summary.trim())), "{input}");
+        assert_eq!(input.as_array().map(Vec::len), Some(2), "{input}");
+        assert_eq!(answer["gateway"]["warnings"], json!([]), "{answer}");
+        let Some(id) = answer["id"].as_str().filter(|_| body["store"].is_null()) else { continue };
+        // A continued response holds the summary, too.
+        let next = json!({ "model": "acme/fast", "input": "Why?", "previous_response_id": id });
+        ask_responses(&world.client, &next).await.ok();
+        let input = world.upstream.last().json()["input"].to_string();
+        assert!(input.contains("Ann likes blue") && !input.contains("encrypted_content"), "{input}");
+    }
+    let count = async |input: Value| {
+        let body = json!({ "model": "beta/fast", "input": input });
+        world.client.post_json("/v1/responses/input_tokens", &body).await.ok().json()["input_tokens"].as_u64()
+    };
+    let with_summary = count(json!([item, question])).await.expect("a count");
+    let without = count(json!([question])).await.expect("a count");
+    assert!(with_summary >= without + 500, "{with_summary} and {without}");
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use super::splice::{ObjectSplice, TextSplice, range};
 use crate::dialects::NativeBody;
 use crate::dialects::responses::item_index::{ItemIndex, is_reference};
+use crate::dialects::responses::request::is_compaction;
 use crate::json::{Kind, View, check, write_str};
 
 /// The gateway's own members, which no upstream may see.
@@ -16,6 +17,8 @@ pub enum EncryptedContent {
     Keep,
     /// Another string takes its place.
     Replace(String),
+    /// An item with this JSON text takes the place of the whole item.
+    ReplaceItem(Vec<u8>),
     /// The whole item is left out, because another upstream made it.
     DropItem,
 }
@@ -158,9 +161,15 @@ impl ForwardedItems<'_> {
             let stored = if self.history.is_empty() { None } else { referred(item, &mut index) };
             let shown = stored.map_or(item, View::new);
             let [kind, encrypted, id] = shown.pick(["type", "encrypted_content", "id"]);
-            let is_reasoning = kind.and_then(View::string).is_some_and(|kind| kind == "reasoning");
+            let kind = kind.and_then(View::string).unwrap_or_default();
+            let is_reasoning = kind == "reasoning";
             let sealed = encrypted.and_then(View::string).filter(|sealed| !sealed.is_empty());
             let fate = match &sealed {
+                // Without its summary the conversation would be another one. The upstream judges a summary that is not known here.
+                Some(sealed) if is_compaction(&kind) => match open(Some(sealed)) {
+                    EncryptedContent::DropItem => EncryptedContent::Keep,
+                    fate => fate,
+                },
                 Some(sealed) => open(Some(sealed)),
                 None if is_reasoning => open(None),
                 None => EncryptedContent::Keep,
@@ -182,6 +191,7 @@ impl ForwardedItems<'_> {
                 EncryptedContent::Keep => {
                     stored.into_iter().for_each(|stored| splice.replace(place.clone(), stored))
                 }
+                EncryptedContent::ReplaceItem(with) => splice.replace(place.clone(), with),
                 EncryptedContent::DropItem => {}
             }
             entries.push((place, is_dropped));

@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 
 use super::EarlierItems;
 use super::bounds::RequestBounds;
+use super::compaction::{is_compaction, summary_text};
 use super::content::MessageContent;
 use super::item::{
     CallOutput, InputItem, PastItemCall, call, content_of_output, hosted_call, message, output, unknown_call,
@@ -120,7 +121,7 @@ impl<'a> InputReader<'a> {
                 let path = path.member("tools");
                 return read.tools.read(&path, list, &mut read.bounds, &mut read.warnings);
             }
-            "compaction" | "compaction_summary" => return self.compaction(path, item, &mut read.warnings),
+            kind if is_compaction(kind) => return self.compaction(path, item, &mut read.warnings),
             "image_generation_call" => return self.image(path, item),
             _ => return self.hosted(path, place, item, kind, read),
         };
@@ -168,7 +169,7 @@ impl<'a> InputReader<'a> {
         let encrypted = required(path, "encrypted_content", encrypted)?;
         match self.earlier.open_compaction.and_then(|open| open(&encrypted)) {
             Some(summary) => {
-                let content = MessageContent::of_text(format!("{COMPACTED}{summary}"));
+                let content = MessageContent::of_text(summary_text(&summary));
                 self.items.push(InputItem::Message { role: "user".into(), content });
             }
             None => {
@@ -304,6 +305,3 @@ const INPUT: &str = "input";
 
 /// The member that brings the items of the conversation so far.
 const HISTORY: &str = "previous_response_id";
-
-/// The text before the summary of a compacted conversation.
-const COMPACTED: &str = "Summary of the conversation so far:\n\n";
