@@ -38,6 +38,10 @@ const UNKNOWN_CONTEXT_TOKENS: u64 = 200_000;
 pub(crate) struct CallSize {
     /// The estimated tokens of its prompts or inputs.
     pub(crate) prompt_tokens: u64,
+    /// Those of them that are sound, in a one-shot request.
+    pub(crate) audio_tokens: u64,
+    /// Those of them that are images, in a one-shot request.
+    pub(crate) image_tokens: u64,
     /// How many prompts or inputs it has.
     pub(crate) prompts: u64,
     /// How many answers it asks for, including the candidates of `best_of`.
@@ -355,8 +359,17 @@ pub(crate) fn batch_size(request: &dyn OneShot, parts: Range<usize>) -> CallSize
 
 impl From<OneShotSize> for CallSize {
     fn from(size: OneShotSize) -> Self {
-        let OneShotSize { prompt_tokens, inputs, answers, units, most } = size;
-        Self { prompt_tokens, prompts: inputs, answers, units, most, ..Self::default() }
+        let OneShotSize { prompt_tokens, audio_tokens, image_tokens, inputs, answers, units, most } = size;
+        Self {
+            prompt_tokens,
+            audio_tokens,
+            image_tokens,
+            prompts: inputs,
+            answers,
+            units,
+            most,
+            ..Self::default()
+        }
     }
 }
 

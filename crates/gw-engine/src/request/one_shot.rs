@@ -64,6 +64,10 @@ pub(crate) use facts_of_members;
 pub(crate) struct OneShotSize {
     /// The estimated tokens of its inputs.
     pub(crate) prompt_tokens: u64,
+    /// Those of them that are sound.
+    pub(crate) audio_tokens: u64,
+    /// Those of them that are images.
+    pub(crate) image_tokens: u64,
     /// How many inputs it has.
     pub(crate) inputs: u64,
     /// How many answers with tokens of their own it has.

@@ -1,5 +1,6 @@
 //! The usage of a call: what its upstream reports, within what is possible, and an estimate of the rest.
 
+use gw_wire::money::Price;
 use gw_wire::request::native_policy::results_of;
 use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Unit, UnitCount, Usage, small};
 
@@ -14,16 +15,24 @@ const MAX_HOSTED_CALLS: u64 = 1_000;
 /// may be older than the model.
 const MAX_BELIEVED_TOKENS: u64 = 1 << 24;
 
+/// The estimated tokens of a part of a prompt. Without a price of their own they cost the price of text.
+fn priced_part(tokens: u64, price: Option<Price>) -> Option<u32> {
+    price.filter(|_| tokens > 0).map(|_| small(tokens))
+}
+
 impl CallSize {
     /// The usage of the call: the reported counts, and an estimate for counts that were not reported.
     ///
     /// A count that no model can have becomes the limit of the model calls of which the call consists. No count of a text is zero if
     /// something was read or written.
     pub(crate) fn usage(&self, reported: Option<Usage>, answer_bytes: u64, model: &Model) -> Usage {
+        let prices = model.prices.as_ref().map(|prices| &prices.gateway);
         let estimate = Usage {
             hosted: self.hosted,
             has_unpriced: self.is_unpriced,
             units: self.units.before_answer(),
+            audio_prompt: priced_part(self.audio_tokens, prices.and_then(|it| it.audio_input)),
+            image_prompt: priced_part(self.image_tokens, prices.and_then(|it| it.image_input)),
             // The usage counts complete images.
             ..Usage::estimate(self.prompt_tokens, if self.makes_images() { 0 } else { answer_bytes })
         };
@@ -57,6 +66,7 @@ impl CallSize {
         };
         // An image has no tokens of a text, and a transcript may have none of its own.
         let has_told = self.most.is_some() && usage.total() > 0;
+        let tells_prompt = usage.prompt > 0;
         let counts = [
             (&mut usage.prompt, estimate.prompt, limits(longest_prompt, self.prompts, estimate.prompt)),
             (
@@ -82,6 +92,10 @@ impl CallSize {
             *count = credible;
         }
         usage.has_unpriced |= is_unknown;
+        if !tells_prompt && usage.prompt == estimate.prompt {
+            usage.audio_prompt = usage.audio_prompt.or(estimate.audio_prompt);
+            usage.image_prompt = usage.image_prompt.or(estimate.image_prompt);
+        }
         if self.has_inner_calls && usage.unread_calls > 0 {
             self.add_further_readings(&mut usage, model);
         }

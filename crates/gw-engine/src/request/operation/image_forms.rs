@@ -95,9 +95,9 @@ impl OneShot for ImagesFromImages {
 
     fn size(&self, parts: Range<usize>) -> OneShotSize {
         let size = OneShot::size(&self.request, parts);
-        let files = self.files.len() as u64;
-        let prompt_tokens = size.prompt_tokens.saturating_add(files.saturating_mul(READ_TOKENS));
-        OneShotSize { prompt_tokens, ..size }
+        let image_tokens = (self.files.len() as u64).saturating_mul(READ_TOKENS);
+        let prompt_tokens = size.prompt_tokens.saturating_add(image_tokens);
+        OneShotSize { prompt_tokens, image_tokens, ..size }
     }
 
     fn answer_tokens(&self) -> u64 {

@@ -56,7 +56,14 @@ impl OneShot for ImagesRequest {
         let images = parts.len() as u64;
         let prompt_tokens = self.prompt_bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(FRAME_TOKENS);
         let units = Units::images(images, self.form);
-        OneShotSize { prompt_tokens, inputs: 1, answers: images, units, most: Some(units) }
+        OneShotSize {
+            prompt_tokens,
+            inputs: 1,
+            answers: images,
+            units,
+            most: Some(units),
+            ..OneShotSize::default()
+        }
     }
 
     fn answer_tokens(&self) -> u64 {

@@ -34,7 +34,14 @@ impl OneShot for ModerationRequest {
         let frames = inputs.saturating_mul(FRAME_TOKENS);
         let prompt_tokens = self.prompt_bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames);
         let none = Units::default();
-        OneShotSize { prompt_tokens, inputs, answers: 0, units: none, most: Some(none) }
+        OneShotSize {
+            prompt_tokens,
+            inputs,
+            answers: 0,
+            units: none,
+            most: Some(none),
+            ..OneShotSize::default()
+        }
     }
 
     fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error> {

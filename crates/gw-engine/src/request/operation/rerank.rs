@@ -39,9 +39,9 @@ impl OneShot for RerankRequest {
         OneShotSize {
             prompt_tokens,
             inputs,
-            answers: 0,
             units: Units::new(Unit::Search, self.search_units()),
             most: Some(most_units),
+            ..OneShotSize::default()
         }
     }
 

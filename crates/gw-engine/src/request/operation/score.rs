@@ -30,7 +30,13 @@ impl OneShot for ScoreRequest {
         let inputs = self.pair_count() as u64;
         let frames = inputs.saturating_mul(FRAME_TOKENS);
         let prompt_tokens = self.prompt_bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(frames);
-        OneShotSize { prompt_tokens, inputs, answers: 0, units: units(self), most: Some(units(self)) }
+        OneShotSize {
+            prompt_tokens,
+            inputs,
+            units: units(self),
+            most: Some(units(self)),
+            ..OneShotSize::default()
+        }
     }
 
     fn check(&self, model: &Model, provider: &Provider) -> Result<(), Error> {

@@ -33,7 +33,14 @@ impl OneShot for SpeechRequest {
     fn size(&self, _: Range<usize>) -> OneShotSize {
         let prompt_tokens = self.prompt_bytes.div_ceil(BYTES_PER_TOKEN).saturating_add(FRAME_TOKENS);
         let units = self.units();
-        OneShotSize { prompt_tokens, inputs: 1, answers: 1, units, most: Some(units) }
+        OneShotSize {
+            prompt_tokens,
+            inputs: 1,
+            answers: 1,
+            units,
+            most: Some(units),
+            ..OneShotSize::default()
+        }
     }
 
     fn answer_tokens(&self) -> u64 {

@@ -106,6 +106,8 @@ impl RecordingLength {
         };
         OneShotSize {
             prompt_tokens: sound_tokens.saturating_add(prompt_tokens),
+            audio_tokens: sound_tokens,
+            image_tokens: 0,
             inputs: 1,
             answers: 1,
             units: self.seconds(),

@@ -136,6 +136,8 @@ fn cases() -> Vec<Case> {
     const SPEAK: &str = "/v1/audio/speech";
     const HEAR: &str = "/v1/audio/transcriptions";
     const PASS: &str = "/pass/chat/completions";
+    const HEARD_WHOLE: Body = Body::Recording(&[("model", "acme/heard")]);
+    const HEARD_STREAM: Body = Body::Recording(&[("model", "acme/heard"), ("stream", "true")]);
     let others = vec![
         case("speech", SPEAK, say(json!({})), true, [195, 195, 195], BROKEN, None),
         case(
@@ -157,6 +159,9 @@ fn cases() -> Vec<Case> {
             BROKEN,
             Some((BROKEN, 250)),
         ),
+        // 30 tokens of sound at their own price, five of the prompt, and those of the text.
+        case("heard", HEAR, HEARD_WHOLE, false, [190, 185, 185], INVALID, Some((FAILED, 0))),
+        case("heard stream", HEAR, HEARD_STREAM, true, [185, 185, 190], BROKEN, Some((BROKEN, 190))),
         case("translation", TRANSLATE, Body::Recording(&[]), false, [250; 3], INVALID, Some((FAILED, 0))),
         case(
             "rerank",
@@ -199,8 +204,10 @@ impl Case {
             Body::Json(body) => (JSON, body.to_string().replace("WORD", ending).into_bytes()),
             Body::Recording(fields) => {
                 let (sound, prompt) = (wav(2_500), format!("{ending} question"));
-                let mut parts: Vec<(&str, Option<&str>, &[u8])> =
-                    vec![("model", None, b"acme/hear"), ("prompt", None, prompt.as_bytes())];
+                let mut parts: Vec<(&str, Option<&str>, &[u8])> = vec![("prompt", None, prompt.as_bytes())];
+                if !fields.iter().any(|(name, _)| *name == "model") {
+                    parts.push(("model", None, b"acme/hear"));
+                }
                 parts.extend(fields.iter().map(|(name, text)| (*name, None, text.as_bytes())));
                 parts.push(("file", Some("a.wav"), &sound));
                 (FORM, form(&parts))
@@ -338,6 +345,11 @@ fn config(upstream: &FakeUpstream) -> String {
         model("each", "image", "official_per_image = 0.04"),
         model("speech", "speech", "official_per_character = 0.000015"),
         model("hear", "transcription", "official_per_second = 0.0001"),
+        model(
+            "heard",
+            "transcription",
+            "official_input_per_m = 1.0, official_audio_input_per_m = 6.0, official_output_per_m = 5.0",
+        ),
         model("rerank", "rerank", "official_per_search_unit = 0.002"),
         model("chat", "chat", "official_input_per_m = 1.0, official_output_per_m = 2.0"),
         "[[passthrough]]\npath = \"/pass\"\nprovider = \"acme\"\nusage = \"openai\"\n\
