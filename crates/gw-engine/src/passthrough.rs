@@ -14,6 +14,7 @@ use bytes::Bytes;
 use gw_limits::Subject;
 use gw_providers::settings::Timeouts;
 use gw_wire::operation::Operation;
+use http::header::CONTENT_ENCODING;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use self::charging::Charging;
@@ -190,6 +191,7 @@ fn prepare(
         let further = FurtherChoices::of(&request.path, body);
         let find = |name: &str| recognise(&snapshot, route, name, &client.caller);
         check_models(&client.caller, &facts, &further, find)?;
+        check_encoding(&request.headers)?;
     }
     if route.reads_usage() && route.priced.is_none() && facts.models.len() > 1 {
         let message = "The request names several models, and a route that is charged by tokens needs the one that serves.";
@@ -258,4 +260,15 @@ fn check_models<'s>(
         return Err(Error::new(Kind::ModelNotAllowed, message));
     }
     Ok(())
+}
+
+/// Checks that the upstream reads the bytes in which the gateway found the model.
+fn check_encoding(headers: &HeaderMap) -> Result<()> {
+    let is_plain = |value: &HeaderValue| matches!(value.as_bytes().trim_ascii(), b"" | b"identity");
+    if headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
+        return Ok(());
+    }
+    let message = "This API key may use only some models, and a body with a Content-Encoding may name another one: send \
+                   the JSON body without it.";
+    Err(Error::new(Kind::ModelNotAllowed, message))
 }

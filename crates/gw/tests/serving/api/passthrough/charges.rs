@@ -180,6 +180,11 @@ async fn a_key_with_a_list_of_models_names_a_model_of_it() {
     let form =
         client.send("POST", "/acme/files", Some("multipart/form-data; boundary=x"), Some(b"--x--")).await;
     assert_error("a form", &form, 403, "permission_error", "model_not_allowed");
+    for encoding in ["gzip", "deflate", "br, identity"] {
+        let client = client.with_header("Content-Encoding", encoding);
+        let encoded = client.post_json("/acme/chat/completions", &json!({"model": "plain"})).await;
+        assert_error(encoding, &encoded, 403, "permission_error", "model_not_allowed");
+    }
     assert_eq!(world.upstream.hits(), hits, "nothing was sent");
     let refused = row(&world, &form).await;
     assert_eq!(
