@@ -330,12 +330,15 @@ impl Journal {
                         away = Some(reason);
                     }
                     self.put_back(lines, backing);
-                    if self.closing.load(Ordering::Acquire) {
+                    if !self.closing.load(Ordering::Acquire) {
+                        let _ = tokio::time::timeout(pause, self.stop.notified()).await;
+                        pause = (pause * 2).min(MAX_PAUSE);
+                    } else if self.only_in_memory() == 0 {
                         // The lines stay for the next process.
                         return;
+                    } else {
+                        tokio::time::sleep(GATHER).await;
                     }
-                    let _ = tokio::time::timeout(pause, self.stop.notified()).await;
-                    pause = (pause * 2).min(MAX_PAUSE);
                 }
             }
         }
@@ -353,6 +356,12 @@ impl Journal {
         self.closing.store(true, Ordering::Release);
         self.wake.notify_one();
         self.stop.notify_one();
+    }
+
+    /// The number of outcomes that neither the ledger nor the journal has. They are lost when the process ends.
+    pub fn only_in_memory(&self) -> usize {
+        let is_unwritten = |outcome: &&PendingOutcome| matches!(outcome.backing.segments, [.., None]);
+        self.pending.lock().iter().filter(is_unwritten).count()
     }
 
     fn next_batch(&self) -> (Vec<Line>, Vec<Backing>) {

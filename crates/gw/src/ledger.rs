@@ -194,10 +194,18 @@ impl Ledger {
         Self { journal, store, writer }
     }
 
-    /// Writes the rows that wait and closes the store. The next start reads rows that cannot be written now from the journal.
+    /// Writes the rows that wait and closes the store. The next start reads rows that cannot be written now from the journal. Rows that the
+    /// journal does not have either are tried again for a while.
     pub async fn close(self) {
         self.journal.close();
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.writer).await;
+        let lost = self.journal.only_in_memory();
+        if lost > 0 {
+            tracing::error!(
+                requests = lost,
+                "neither the ledger nor the journal can be written; the rows are lost"
+            );
+        }
         self.store.close().await;
     }
 }

@@ -239,6 +239,37 @@ async fn s02_disk_full() {
     assert_eq!(std::fs::read_dir(disk.0.join("journal")).expect("the journal").count(), 0, "nothing is left");
 }
 
+#[tokio::test]
+async fn s02_a_stop_on_a_full_disk_waits_for_room_and_tells_what_it_loses() {
+    for has_room in [true, false] {
+        let (upstream, second) =
+            (gw_testkit::FakeUpstream::start().await, gw_testkit::FakeUpstream::start().await);
+        let config = Setup::default().config(&upstream.base_url(), &second.base_url());
+        let launch = Launch::new(binary()).file("gateway.toml", config);
+        let disk = SmallDisk::mount(launch.dir().join("data"), "size=1m");
+        let gateway = launch.start().await;
+        let client = gateway.client().with_key(KEY);
+        let mut world = World { upstream, second, gateway, client };
+        served(&world).await;
+        let mut reader = other_program(&world.gateway).await;
+        written_all(&mut reader, 1).await;
+        let filler = disk.fill();
+        for _ in 0..100 {
+            served(&world).await;
+        }
+        until_metric(&world.gateway, "gateway_ledger_waiting", |waiting| waiting >= 50.0).await;
+        world.gateway.sigterm();
+        if has_room {
+            std::fs::remove_file(filler).expect("the filler");
+            written_all(&mut reader, 101).await;
+        }
+        reader.close().await.expect("closed");
+        assert!(world.gateway.ended().await.success());
+        let told = count_log_lines(&world.gateway, "the rows are lost");
+        assert_eq!(told, usize::from(!has_room), "room: {has_room}");
+    }
+}
+
 /// Starts a gateway on this data directory. The start must fail with one line and exit code 1, and must not change the file.
 fn refuses(data: &Path, told: &str) {
     let path = data.join("gateway.db");
