@@ -82,9 +82,10 @@ pub(crate) async fn list_audit(
 }
 
 fn filter(params: &QueryParams, now: i64) -> Result<AuditFilter, Error> {
+    let (since, until) = params.span(now)?;
     Ok(AuditFilter {
-        since: params.moment("since", now)?,
-        until: params.moment("until", now)?,
+        since,
+        until,
         actor: params.text("actor")?,
         action: params.text("action")?,
         object: params.text("object")?,

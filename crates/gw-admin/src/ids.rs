@@ -10,10 +10,10 @@ pub(crate) fn is_key_id(id: &str) -> bool {
     id.len() <= MAX_ID_BYTES && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Whether a team can have this id.
+/// Whether a team can have this id. Clients take dots alone out of a URL.
 pub(crate) fn is_team_id(id: &str) -> bool {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    (1..=MAX_TEAM_ID_CHARS).contains(&id.len()) && id.bytes().all(is_allowed)
+    !matches!(id, "." | "..") && (1..=MAX_TEAM_ID_CHARS).contains(&id.len()) && id.bytes().all(is_allowed)
 }
 
 /// Whether a request can have this id.

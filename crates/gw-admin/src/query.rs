@@ -124,9 +124,10 @@ impl QueryParams {
     /// # Errors
     /// `invalid_value`.
     pub(crate) fn filter(&self, now: i64) -> Result<Filter, Error> {
-        let filter = Filter {
-            since: self.moment("since", now)?,
-            until: self.moment("until", now)?,
+        let (since, until) = self.span(now)?;
+        Ok(Filter {
+            since,
+            until,
             key_id: self.text("key")?,
             team: self.text("team")?,
             model: self.text("model")?,
@@ -135,11 +136,19 @@ impl QueryParams {
             surface: self.choice("surface", &surfaces())?.map(str::to_owned),
             names: self.names()?,
             status: None,
-        };
-        if filter.since.zip(filter.until).is_some_and(|(since, until)| since >= until) {
+        })
+    }
+
+    /// `since` and `until` as unix milliseconds.
+    ///
+    /// # Errors
+    /// `invalid_value`: a time is wrong, or no time lies between them.
+    pub(crate) fn span(&self, now: i64) -> Result<(Option<i64>, Option<i64>), Error> {
+        let (since, until) = (self.moment("since", now)?, self.moment("until", now)?);
+        if since.zip(until).is_some_and(|(since, until)| since >= until) {
             return Err(invalid("invalid_value", "Invalid 'until': it must be later than 'since'."));
         }
-        Ok(filter)
+        Ok((since, until))
     }
 
     /// The names that the requests must have, each with its kind.

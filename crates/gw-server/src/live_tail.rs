@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures_util::stream::unfold;
 use gw_admin::{LiveRequest, LiveRequests};
 use gw_engine::error::Result;
+use http::header::COOKIE;
 use http::request::Parts;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
 
@@ -17,8 +18,6 @@ use crate::state::ServerState;
 
 /// The pause between two looks at the state of the gateway.
 const TICK: Duration = Duration::from_secs(1);
-/// The pause between two checks of the reader's rights.
-const RECHECK: Duration = Duration::from_secs(30);
 /// The longest silence of the stream.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
@@ -58,18 +57,17 @@ impl Reader {
         loop {
             tokio::select! {
                 row = self.rows.next() => {
-                    self.spoke = Instant::now();
-                    return row.map(|row| event(&row));
-                }
-                now = self.tick.tick() => {
-                    if self.state.is_leaving() {
+                    let row = row?;
+                    let now = Instant::now();
+                    if !self.may_read(now).await {
                         return None;
                     }
-                    if now.duration_since(self.checked) >= RECHECK {
-                        self.checked = now;
-                        if !still_reads(&self.state, &self.parts).await {
-                            return None;
-                        }
+                    self.spoke = now;
+                    return Some(event(&row));
+                }
+                now = self.tick.tick() => {
+                    if self.state.is_leaving() || !self.may_read(now).await {
+                        return None;
                     }
                     if now.duration_since(self.spoke) >= KEEPALIVE {
                         self.spoke = now;
@@ -78,6 +76,16 @@ impl Reader {
                 }
             }
         }
+    }
+
+    /// Whether the key or the session still has its rights. A key is looked up in memory, for each row. A session is looked up in the
+    /// store, once in a second.
+    async fn may_read(&mut self, now: Instant) -> bool {
+        if self.parts.headers.contains_key(COOKIE) && now.duration_since(self.checked) < TICK {
+            return true;
+        }
+        self.checked = now;
+        still_reads(&self.state, &self.parts).await
     }
 }
 

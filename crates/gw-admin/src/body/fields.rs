@@ -8,8 +8,8 @@ use gw_wire::json::{Kind, View};
 use gw_wire::money::{Price, PriceError};
 use gw_wire::request::Invalid;
 use gw_wire::request::fields::{
-    Path, array, clip, empty_array, empty_string, integer, invalid_value, not_one_of, string,
-    string_too_long, wrong_type,
+    Path, array, clip, empty_array, empty_string, integer, invalid_value, not_one_of,
+    refuse_repeated_members, string, string_too_long, wrong_type,
 };
 use jiff::Timestamp;
 
@@ -100,7 +100,7 @@ pub(crate) fn boolean(path: &Path<'_>, value: View<'_>) -> Result<bool, Invalid>
 pub(super) fn line(path: &Path<'_>, value: View<'_>, max_chars: usize) -> Result<String, Invalid> {
     let text = string(path, value)?;
     let chars = text.chars().count();
-    if text.is_empty() {
+    if text.trim().is_empty() {
         return Err(empty_string(path));
     }
     if chars > max_chars {
@@ -140,6 +140,11 @@ pub(super) fn metadata(path: &Path<'_>, value: View<'_>) -> Result<String, Inval
         let message =
             format!("expected at most {MAX_METADATA_BYTES} bytes of JSON, but got {}.", value.text().len());
         return Err(invalid_value(path, &message));
+    }
+    refuse_repeated_members(path, value)?;
+    // A file can hold it, too.
+    if serde_json::from_str::<serde_json::Value>(value.text()).is_err() {
+        return Err(invalid_value(path, "it holds a number that is too large, or too many levels."));
     }
     Ok(value.text().to_owned())
 }

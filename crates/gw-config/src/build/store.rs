@@ -39,7 +39,8 @@ pub(super) fn content(root: &Table, report: &mut ProblemReport) -> StoreContent 
                 "is also the hash of another key",
             );
         }
-        if key.team.as_ref().is_some_and(|team| !seen.contains(team)) {
+        // The team of a revoked key may be deleted.
+        if key.revoked_at.is_none() && key.team.as_ref().is_some_and(|team| !seen.contains(team)) {
             report.fault(table.position("team"), &table.path("team"), "is not in [[store.teams]]");
         }
         // Both keys of the earlier secret are needed.

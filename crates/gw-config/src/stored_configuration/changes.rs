@@ -8,7 +8,7 @@ use gw_wire::calendar::unix_seconds;
 use serde_json::{Map, Value, json};
 
 use super::answers::{audit_record, change_object, json_response, name_member, no_entry};
-use super::input::{self, Input};
+use super::input::{self, Input, object_of};
 use super::merge::{self, FileState, MergeCheck};
 use super::overlay::{Overlay, place};
 use super::{StoredConfiguration, unavailable};
@@ -241,11 +241,7 @@ fn wanted_version(body: &[u8]) -> Result<Option<i64>, Error> {
     if body.trim_ascii().is_empty() {
         return Ok(None);
     }
-    let body: Value = serde_json::from_slice(body)
-        .map_err(|error| invalid("invalid_json", format!("The body is not valid JSON: {error}.")))?;
-    let Value::Object(members) = body else {
-        return Err(invalid("invalid_type", "Invalid body: expected a JSON object.".to_owned()));
-    };
+    let members = object_of(body)?;
     if let Some(unknown) = members.keys().find(|name| *name != "version") {
         let message = format!("Unknown parameter: '{}'. The parameter is 'version'.", shown(unknown));
         return Err(invalid("unknown_parameter", message));

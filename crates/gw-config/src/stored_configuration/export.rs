@@ -7,7 +7,7 @@ use gw_admin::time::format_millis;
 use gw_engine::error::Error;
 use gw_providers::presets;
 use gw_providers::settings::ProviderSettings;
-use gw_store::limits::Limits;
+use gw_store::limits::{Limits, UnpricedPolicy};
 use gw_store::{StoredKey, Team};
 use gw_wire::hex;
 use gw_wire::money::Price;
@@ -200,6 +200,8 @@ fn add_limits(object: &mut Value, limits: &Limits) {
     let budget = limits.budget.as_ref();
     // A price in USD and an amount in USD have the same digits.
     let usd = budget.and_then(|budget| Price::from_nanos(budget.nano).to_string().parse::<f64>().ok());
+    // A key without a budget may refuse requests without a price, too.
+    let has_unpriced = budget.is_some() || limits.unpriced != UnpricedPolicy::default();
     for (name, value) in [
         ("rpm", json!(limits.rpm)),
         ("burst", json!(limits.burst)),
@@ -208,7 +210,7 @@ fn add_limits(object: &mut Value, limits: &Limits) {
         ("budget_usd", json!(usd)),
         ("budget_period", json!(budget.map(|budget| budget.period.as_str()))),
         ("on_budget", json!(budget.map(|_| limits.on_budget.as_str()))),
-        ("unpriced", json!(budget.map(|_| limits.unpriced.as_str()))),
+        ("unpriced", json!(has_unpriced.then(|| limits.unpriced.as_str()))),
     ] {
         members.insert(name.to_owned(), value);
     }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use gw_engine::catalog::query::invalid;
 use gw_engine::error::Error;
 use gw_providers::seal::SecretSealer;
+use gw_wire::request::fields::{Path, refuse_repeated_members};
+use gw_wire::request::parse_members;
 use secrecy::SecretString;
 use serde_json::{Map, Value};
 
@@ -25,13 +27,9 @@ pub(super) struct Input {
 /// The body is no JSON object, or holds a reference or a path. An operator of the API must not read the files and variables of
 /// the machine.
 pub(super) fn read(section: &str, body: &[u8], old: Option<&Value>) -> Result<Input, Error> {
-    let value: Value = serde_json::from_slice(body)
-        .map_err(|error| invalid("invalid_json", format!("The body is not valid JSON: {error}.")))?;
-    let Value::Object(_) = value else {
-        return Err(invalid("invalid_type", "Invalid body: expected a JSON object.".to_owned()));
-    };
+    let mut value = Value::Object(object_of(body)?);
     let kept = old.map(|old| secrets_of(section, old)).unwrap_or_default();
-    let (mut value, mut secrets, mut fault) = (value, BTreeMap::new(), None);
+    let (mut secrets, mut fault) = (BTreeMap::new(), None);
     visit_section(section, &mut value, &mut |path, leaf, value| {
         if fault.is_none() {
             fault = take(path, leaf, value, &kept, &mut secrets).err();
@@ -41,6 +39,22 @@ pub(super) fn read(section: &str, body: &[u8], old: Option<&Value>) -> Result<In
         (None, Value::Object(value)) => Ok(Input { value, secrets }),
         (fault, _) => Err(fault.unwrap_or_else(|| invalid("invalid_type", "Invalid body.".to_owned()))),
     }
+}
+
+/// The members of a body. A duplicate is refused, because a reader of the body may see the other one.
+///
+/// # Errors
+/// `invalid_json`, `invalid_type`.
+pub(super) fn object_of(body: &[u8]) -> Result<Map<String, Value>, Error> {
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|error| invalid("invalid_json", format!("The body is not valid JSON: {error}.")))?;
+    let Value::Object(value) = value else {
+        return Err(invalid("invalid_type", "Invalid body: expected a JSON object.".to_owned()));
+    };
+    for (name, member) in parse_members(body)? {
+        refuse_repeated_members(&Path::Top(&name), member)?;
+    }
+    Ok(value)
 }
 
 /// Checks one string. A new secret is replaced by a reference.
@@ -94,8 +108,9 @@ fn secrets_of(section: &str, value: &Value) -> BTreeMap<String, String> {
     found
 }
 
-/// The members of an entry that decide the address to which its secrets are sent.
-const ADDRESS_MEMBERS: [&str; 3] = ["base_url", "authority", "url"];
+/// The members of an entry that decide the address to which its secrets are sent. A provider without a `base_url` has the address of
+/// its `api`.
+const ADDRESS_MEMBERS: [&str; 4] = ["base_url", "authority", "url", "api"];
 /// A secret that signs messages. It is sent to nobody.
 const SIGNING_SECRET: (&str, &str) = ("alerts", "secret");
 
@@ -105,7 +120,10 @@ const SIGNING_SECRET: (&str, &str) = ("alerts", "secret");
 /// # Errors
 /// An address changes, and a stored secret stays.
 pub(super) fn refuse_moved_secrets(section: &str, before: &Value, after: &Value) -> Result<(), Error> {
-    let Some(changed) = ADDRESS_MEMBERS.iter().find(|name| before.get(**name) != after.get(**name)) else {
+    let has_address = after.get("base_url").is_some_and(Value::is_string);
+    let decides = |name: &&str| *name != "api" || !has_address;
+    let mut members = ADDRESS_MEMBERS.into_iter().filter(decides);
+    let Some(changed) = members.find(|name| before.get(*name) != after.get(*name)) else {
         return Ok(());
     };
     let (known, kept) = (secrets_of(section, before), secrets_of(section, after));
@@ -185,6 +203,9 @@ mod tests {
             ("providers", r#"{"api_key":{"$secret":"00"}}"#),
             ("providers", r#"{"credentials_file":"/etc/passwd"}"#),
             ("providers", r#"{"api_key":"***"}"#),
+            ("providers", r#"{"base_url":"https://a/v1","base_url":"https://b/v1"}"#),
+            ("providers", r#"{"headers":{"x":"1","y":"2","x":"3"}}"#),
+            ("aliases", r#"{"targets":[{"model":"a/b","model":"a/c"}]}"#),
             ("providers", "[]"),
             ("providers", "{"),
         ] {
@@ -201,6 +222,9 @@ mod tests {
             json!({"api_keys": [{"key": {"$secret": "1"}}]}),
             json!({"base_url": "https://a/v1", "authority": "https://b", "api_key": {"$secret": "1"}}),
         ];
+        let preset = json!({"api": "openai", "api_key": {"$secret": "1"}});
+        let moved = json!({"api": "mistral", "api_key": {"$secret": "1"}});
+        assert_eq!(refuse_moved_secrets("providers", &preset, &moved).unwrap_err().status(), 400);
         for after in &refused {
             assert_eq!(
                 refuse_moved_secrets("providers", &before, after).unwrap_err().status(),
@@ -212,6 +236,7 @@ mod tests {
             json!({"base_url": "https://b/v1", "api_key": {"$secret": "3"}}),
             json!({"base_url": "https://b/v1"}),
             json!({"base_url": "https://a/v1", "api_key": {"$secret": "1"}, "region": "eu"}),
+            json!({"base_url": "https://a/v1", "api_key": {"$secret": "1"}, "api": "mistral"}),
         ];
         for after in &allowed {
             assert!(refuse_moved_secrets("providers", &before, after).is_ok(), "{after}");

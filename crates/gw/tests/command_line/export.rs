@@ -35,9 +35,13 @@ async fn fill(admin: &Client, upstream: &FakeUpstream) -> String {
     ask(admin, "POST", &format!("/admin/v1/keys/{id}/rotate"), &json!({ "grace_seconds": 600_000 }))
         .await
         .ok();
-    let (_, revoked) = create(admin, json!({ "name": "revoked" })).await;
+    create(admin, json!({ "name": "priced", "unpriced": "refuse" })).await;
+    // The team of a revoked key may be gone.
+    ask(admin, "PUT", "/admin/v1/teams/gone", &json!({})).await;
+    let (_, revoked) = create(admin, json!({ "name": "revoked", "team": "gone" })).await;
     let id = revoked["id"].as_str().expect("an id");
     admin.send("DELETE", &format!("/admin/v1/keys/{id}"), None, None).await.ok();
+    admin.send("DELETE", "/admin/v1/teams/gone", None, None).await.ok();
     let provider = json!({ "api": "openai", "base_url": upstream.base_url(), "api_keys": [STORED, { "key": "sk-2", "weight": 3 }],
         "headers": { "x-team": "header-secret" }, "allow_private_network": true });
     for (path, body) in [

@@ -229,6 +229,19 @@ async fn new_requests_arrive_while_they_are_followed_and_the_stream_ends_with_it
         told.contains("event: request\ndata: {\"object\":\"request\"") && !told.contains(&quiet),
         "{told}"
     );
+    // A revoked key reads no row more.
+    let (viewer, made) = create(&admin, json!({ "name": "viewer", "role": "viewer" })).await;
+    let viewer = world.gateway.client().with_key(&viewer);
+    let mut wire = viewer.open("GET", "/admin/v1/requests/live", None, None).await;
+    let head = within("the head", wire.head()).await.expect("an answer");
+    wire.expect_body(&head, false);
+    assert!(within("a comment", wire.body_chunk()).await.expect("a body").is_some());
+    let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));
+    admin.send("DELETE", &path, None, None).await.ok();
+    world.client.post_json("/v1/chat/completions", &chat("acme/fast")).await.ok();
+    while let Some(chunk) = within("the end", wire.body_chunk()).await.expect("a body") {
+        assert!(chunk.starts_with(b":"), "{}", String::from_utf8_lossy(&chunk));
+    }
     assert_eq!(admin.get("/admin/v1/requests/live?since=1h").await.code(), "unsupported_parameter");
     let inference = world.client.get("/admin/v1/requests/live").await;
     assert_eq!(inference.code(), "admin_required");

@@ -130,6 +130,7 @@ async fn the_log_is_filtered_paged_and_exported() {
     for (query, code) in [
         ("order=up", "invalid_value"),
         ("since=x", "invalid_value"),
+        ("since=1h&until=2h", "invalid_value"),
         ("after=-1", "integer_below_min_value"),
         ("limit=1001", "integer_above_max_value"),
         ("actors=x", "unsupported_parameter"),
