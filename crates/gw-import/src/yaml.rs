@@ -33,7 +33,7 @@ pub(super) enum Data {
 /// The reason why a file cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum YamlError {
-    #[error("line {line}: {message}")]
+    #[error("line {line}: neither YAML nor JSON: {message}")]
     Syntax { line: usize, message: String },
     #[error("line {0}: a key is a list or a map")]
     Key(usize),

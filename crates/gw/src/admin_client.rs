@@ -1,6 +1,7 @@
 //! Management requests of the commands `keys`, `usage` and `explain`. The store of the configuration answers them, or a
 //! running gateway does (`--url`).
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -47,7 +48,7 @@ const MODEL_TIMEOUTS: Timeouts = Timeouts {
 #[derive(Clone, Debug, Args)]
 pub struct AdminTarget {
     /// Ask the running gateway at this address, with the admin key in MODEL_GATEWAY_ADMIN_KEY, instead of opening the store
-    #[arg(long, value_name = "URL", global = true)]
+    #[arg(long, value_name = "URL", global = true, value_parser = gateway_address)]
     pub url: Option<String>,
 }
 
@@ -195,6 +196,15 @@ async fn send(url: &str, call: HttpCall, timeouts: &Timeouts) -> Result<Bytes, C
     }
 }
 
+/// The address without the `/v1` that clients of the API have at its end.
+///
+/// # Errors
+/// None. The command line asks for a result.
+pub fn gateway_address(url: &str) -> Result<String, Infallible> {
+    let url = url.trim_end_matches('/');
+    Ok(url.strip_suffix("/v1").unwrap_or(url).to_owned())
+}
+
 fn message(status: u16, body: &[u8]) -> String {
     #[derive(Deserialize)]
     struct Body {
@@ -240,6 +250,14 @@ mod tests {
     use gw_admin::endpoints::SHOW_KEY;
 
     use super::*;
+
+    #[test]
+    fn the_address_for_clients_names_the_gateway_too() {
+        for url in ["http://gw:4000", "http://gw:4000/", "http://gw:4000/v1", "http://gw:4000/v1/"] {
+            assert_eq!(gateway_address(url), Ok("http://gw:4000".to_owned()));
+        }
+        assert_eq!(gateway_address("https://proxy/llm/v1"), Ok("https://proxy/llm".to_owned()));
+    }
 
     #[test]
     fn an_id_stays_one_part_of_the_url() {

@@ -36,7 +36,7 @@ pub struct ExplainArgs {
     #[arg(long, value_name = "ID|NAME")]
     key: Option<String>,
     /// Ask the running gateway at this address, which has measurements, with the admin key in MODEL_GATEWAY_ADMIN_KEY
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = admin_client::gateway_address)]
     url: Option<String>,
 }
 

@@ -94,7 +94,7 @@ struct NewKeyArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     max_in_flight: Option<u64>,
     /// Amount that the key may spend in a period [default: no limit]
-    #[arg(long, value_name = "USD", allow_negative_numbers = true, value_parser = amount)]
+    #[arg(long, alias = "budget", value_name = "USD", allow_negative_numbers = true, value_parser = amount)]
     #[serde(skip_serializing_if = "Option::is_none")]
     budget_usd: Option<String>,
     #[arg(long, requires = "budget_usd", help = period_help())]

@@ -16,6 +16,9 @@ const MAX_BODY_BYTES: usize = 256 << 10;
 /// The part of a body without an error object that is shown to the operator.
 const MAX_REASON_INPUT_BYTES: usize = 8 << 10;
 
+/// The message for a 404 that names no model. An address that lacks its `/v1` is the usual reason.
+const WRONG_ADDRESS: &str = "The upstream provider does not offer this model, or does not have this address; check the end of its base_url, such as /v1.";
+
 /// The text of an error object, in any of the usual formats.
 #[derive(Debug, Default)]
 struct ErrorText {
@@ -33,7 +36,11 @@ pub(super) fn classify(status: u16, headers: &HeaderMap, body: &[u8]) -> Failure
         .map(|value| ErrorText::read(&value))
         .unwrap_or_default();
     let kind = by_status(status, &error);
+    let is_about_the_url = matches!(status, 404 | 405) && error.is_about_the_url();
     let mut failure = error.into_failure(kind, Some(status)).with_status(status);
+    if is_about_the_url {
+        WRONG_ADDRESS.clone_into(&mut failure.message);
+    }
     failure.retry_after = retry_after(headers, SystemTime::now());
     if failure.reason.is_none() {
         let beginning = body.get(..body.len().min(MAX_REASON_INPUT_BYTES)).unwrap_or_default();
@@ -156,6 +163,16 @@ impl ErrorText {
             .into_iter()
             .flatten()
             .any(|word| names.iter().any(|name| word.eq_ignore_ascii_case(name)))
+    }
+
+    /// Whether a 404 is the answer of a web server that does not have the URL. A missing model has a message of its own.
+    fn is_about_the_url(&self) -> bool {
+        self.message.as_deref().is_none_or(|message| {
+            let message = message.trim_end_matches('.').to_ascii_lowercase();
+            message == "not found"
+                || message.starts_with("invalid url")
+                || message.starts_with("unknown request url")
+        }) && self.names().is_none_or(|names| !names.contains("model"))
     }
 
     /// Whether the message contains one of these phrases (lower case).

@@ -163,6 +163,10 @@ fn refusal(name: &str, failure: &Failure) -> DoctorFinding {
     };
     let status = failure.status.map_or_else(String::new, |status| format!(" (status {status})"));
     let detail = failure.detail.as_deref().map_or_else(String::new, |detail| format!(": {detail}"));
-    DoctorFinding::failed("provider key", name, &format!("{}{status}{detail}", failure.message))
-        .remedy(remedy)
+    DoctorFinding::failed(
+        "provider key",
+        name,
+        &format!("{}{status}{detail}", failure.message.trim_end_matches('.')),
+    )
+    .remedy(remedy)
 }

@@ -10,6 +10,30 @@ fn kind(status: u16, body: &str) -> FailureKind {
 }
 
 #[test]
+fn a_404_that_names_no_model_speaks_of_the_address() {
+    let message = |status, body: &str| super::classify(status, &HeaderMap::new(), body.as_bytes()).message;
+    for body in [
+        "",
+        "404 page not found",
+        "<html>404 Not Found</html>",
+        r#"{"detail":"Not Found"}"#,
+        r#"{"error":{"message":"Invalid URL (POST /chat/completions)","type":"invalid_request_error","code":null}}"#,
+    ] {
+        for status in [404, 405] {
+            assert_eq!(message(status, body), super::WRONG_ADDRESS, "{body}");
+        }
+    }
+    for body in [
+        r#"{"error":{"message":"The model `m` does not exist.","code":"model_not_found"}}"#,
+        r#"{"error":"model 'm' not found"}"#,
+        r#"{"error":{"message":"not found","code":"model_not_found"}}"#,
+    ] {
+        assert_eq!(message(404, body), "The upstream provider does not offer this model.", "{body}");
+    }
+    assert_eq!(message(410, ""), "The upstream provider does not offer this model.");
+}
+
+#[test]
 fn every_status_has_its_kind() {
     for (status, expected) in [
         (100, InvalidResponse),
