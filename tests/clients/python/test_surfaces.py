@@ -1028,7 +1028,7 @@ def test_a_client_that_leaves_stops_the_upstream(call, up, surface, model):
 @EACH_MODEL
 @SURFACES
 def test_a_silent_upstream_is_bridged(call, up, surface, model):
-    up.reset(saying(wait=lambda: time.sleep(1.3)))
+    up.reset(saying(wait=lambda: time.sleep(2.5)))
     status, _, text = call(surface, request(surface, model, streamed=True))
     names = [name for name, _ in read(text)]
     if surface == MESSAGES:

@@ -9,8 +9,14 @@ use crate::harness::{ADMIN, KEY, Setup, chat_with, serve};
 
 const PATH: &str = "/v1/chat/completions";
 
+/// Settings with a long timeout, because a lookup that is late is a MISS.
 fn setup(redis: &str) -> Setup {
-    let extra = format!("[redis]\nurl = \"{redis}\"\ntimeout_ms = 200\n[cache]\nbackend = \"redis\"\n");
+    impatient_setup(redis, 5000)
+}
+
+fn impatient_setup(redis: &str, timeout_ms: u32) -> Setup {
+    let extra =
+        format!("[redis]\nurl = \"{redis}\"\ntimeout_ms = {timeout_ms}\n[cache]\nbackend = \"redis\"\n");
     Setup { extra, ..Setup::default() }
 }
 
@@ -54,7 +60,8 @@ async fn two_gateways_on_one_redis_share_hits_and_purges() {
 #[tokio::test]
 async fn a_redis_that_stops_freezes_or_comes_back_costs_no_answer() {
     let (upstream, mut redis) = (FakeUpstream::start().await, Redis::start().await);
-    let gateway = serve(&config(&upstream, &redis.url())).await;
+    let url = upstream.base_url();
+    let gateway = serve(&impatient_setup(&redis.url(), 200).config(&url, &url)).await;
     let client = gateway.client().with_key(KEY);
     assert_eq!(cache_result_of(&client, "x").await, "MISS");
     until_hit(&client, "x").await;

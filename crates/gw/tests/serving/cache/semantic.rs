@@ -213,23 +213,23 @@ async fn a_shadow_counts_what_it_would_have_answered_and_delays_nobody() {
     assert_eq!(cache_result(&third), "MISS");
 }
 
+fn vector(numbers: &Value) -> Value {
+    json!({ "object": "list", "data": [{ "index": 0, "embedding": numbers }] })
+}
+
 #[tokio::test]
 async fn an_embedding_that_fails_or_is_late_is_a_miss() {
-    let faults: [fn(&Recorded) -> Answer; 4] = [
-        |_| Answer::sse().hang(),
-        |_| Answer::json(500, &json!({ "error": { "message": "broken" } })),
-        |_| {
-            Answer::json(200, &json!({ "object": "list", "data": [{ "index": 0, "embedding": [0.0, 0.0] }] }))
-        },
-        |_| {
-            Answer::json(
-                200,
-                &json!({ "object": "list", "data": [{ "index": 0, "embedding": [1.0, 0.0, 0.0] }] }),
-            )
-        },
+    // The limit is also that of the first question, whose vector must be there.
+    let late = "mode = \"answer\"\ntimeout_ms = 5000";
+    type Fault = fn(&Recorded) -> Answer;
+    let faults: [(Fault, &str); 4] = [
+        (|_| Answer::sse().hang(), late),
+        (|_| Answer::json(500, &json!({ "error": { "message": "broken" } })), ANSWER),
+        (|_| Answer::json(200, &vector(&json!([0.0, 0.0]))), ANSWER),
+        (|_| Answer::json(200, &vector(&json!([1.0, 0.0, 0.0]))), ANSWER),
     ];
-    for fault in faults {
-        let world = similar("mode = \"answer\"\ntimeout_ms = 50").await;
+    for (fault, settings) in faults {
+        let world = similar(settings).await;
         ask(&world.client, &question("Where is my parcel? zero")).await;
         known(&world, 1).await;
         world.second.respond_with(fault);
@@ -306,7 +306,7 @@ async fn who_leaves_ends_the_look_and_a_hanging_look_holds_no_budget() {
     })
     .await;
     // A late embedding call is cancelled, too.
-    let world = similar("mode = \"answer\"\ntimeout_ms = 50").await;
+    let world = similar("mode = \"answer\"\ntimeout_ms = 2000").await;
     world.second.respond_with(|_| Answer::sse().hang());
     assert_eq!(cache_result(&ask(&world.client, &question("Where is my parcel? zero")).await), "MISS");
     world.second.request(0).await.until_closed().await;

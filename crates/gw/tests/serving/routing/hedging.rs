@@ -7,7 +7,7 @@ use gw_store::ledger::Entry;
 use gw_testkit::measured::at_most;
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::{Step, chat_transcript, default_answer};
-use gw_testkit::{Answer, FakeUpstream, Response};
+use gw_testkit::{Answer, FakeUpstream, Response, Signal};
 use serde_json::{Value, json};
 
 use crate::harness::answers::{attempts, fallback, pairs};
@@ -31,15 +31,22 @@ fn transcript() -> Answer {
     Answer::sse().all(&chat_transcript(&["Hello", " from", " upstream"])).done()
 }
 
-/// One request in this many gets its first token [`TAIL`] later.
-fn heavy_tailed(upstream: &FakeUpstream, every: usize) {
+/// One request in ten gets this answer.
+fn heavy_tailed(upstream: &FakeUpstream, tail: Answer) {
     let count = AtomicUsize::new(0);
     upstream.respond_with(move |_| {
-        if count.fetch_add(1, Ordering::SeqCst) % every != every - 1 {
-            return transcript();
-        }
-        transcript().after(Step::Pause(TAIL))
+        if count.fetch_add(1, Ordering::SeqCst) % 10 == 9 { tail.clone() } else { transcript() }
     });
+}
+
+/// Lets the first upstream answer as soon as the second one is asked, however long that takes.
+async fn once_hedged<T>(world: &World, go: &Signal, asking: impl Future<Output = T>) -> T {
+    let asked = world.second.hits();
+    let (answer, ()) = tokio::join!(asking, async {
+        world.second.request(asked).await;
+        go.fire();
+    });
+    answer
 }
 
 async fn hedged(routing: &'static str) -> World {
@@ -72,10 +79,10 @@ async fn p99(world: &World, count: usize) -> Duration {
 
 #[tokio::test]
 async fn a_hedge_takes_the_tail_off_the_first_token_at_a_bounded_cost() {
-    let with = hedged("[routing.hedge]\nafter = 60\nmax_extra_cost_percent = 5").await;
+    let with = hedged("[routing.hedge]\nafter = 300\nmax_extra_cost_percent = 5").await;
     let without = hedged("").await;
-    heavy_tailed(&with.upstream, 10);
-    heavy_tailed(&without.upstream, 10);
+    heavy_tailed(&with.upstream, Answer::default().hang());
+    heavy_tailed(&without.upstream, transcript().after(Step::Pause(TAIL)));
     let (quick, slow) = tokio::join!(p99(&with, 100), p99(&without, 100));
     assert!(slow >= TAIL, "without hedges the tail is felt: {slow:?}");
     at_most("the first token with hedges", quick, slow.mul_f64(0.7));
@@ -117,18 +124,21 @@ async fn both_attempts_of_a_hedge_are_told() {
     let told = last_chunk(&world, &with(chat("fast"), input)).await;
     assert_eq!(told["usage"]["cost_usd"], (10.0 * 0.30 + 5.0 * 1.20) / 1e6, "the serving model: {told}");
     // The first attempt may still win.
-    world.upstream.always(transcript().after(Step::Pause(Duration::from_millis(200))));
+    let go = Signal::new();
+    world.upstream.always(transcript().after(Step::Wait(go.clone())));
     world.second.always(Answer::default().hang());
-    let last = last_chunk(&world, &streamed("fast")).await;
+    let last = once_hedged(&world, &go, last_chunk(&world, &streamed("fast"))).await;
     assert_eq!(attempts(&last), pairs(&[("acme/fast", "ok"), ("beta/fast", "cancelled")]));
     world.second.last().until_closed().await;
     // Both attempts may fail, each once; then other targets are asked.
-    world.upstream.always(Answer::default().then(Step::Pause(Duration::from_millis(200))).reset());
+    let go = Signal::new();
+    world.upstream.always(Answer::default().wait(&go).reset());
     world.second.respond_with(|request| match request.json()["model"].as_str() {
         Some("fast") => Answer::error(500, "x", "down"),
         _ => default_answer(request),
     });
-    let last = last_chunk(&world, &with(streamed("fast"), fallback(&["beta/spare"]))).await;
+    let body = with(streamed("fast"), fallback(&["beta/spare"]));
+    let last = once_hedged(&world, &go, last_chunk(&world, &body)).await;
     let expected =
         [("acme/fast", "upstream_unreachable"), ("beta/fast", "upstream_error"), ("beta/spare", "ok")];
     assert_eq!(attempts(&last), pairs(&expected));
@@ -142,14 +152,16 @@ fn started(row: &Entry) -> Vec<u64> {
 #[tokio::test]
 async fn attempts_stand_in_the_order_in_which_they_began() {
     let world = hedged("[routing.hedge]\nafter = 100").await;
-    world.upstream.always(transcript().after(Step::Pause(TAIL)));
+    let go = Signal::new();
+    world.upstream.always(transcript().after(Step::Wait(go.clone())));
     // The hedge ends first, and is the second.
     world.second.always(Answer::error(500, "x", "down"));
-    let last = last_chunk(&world, &streamed("fast")).await;
+    let last = once_hedged(&world, &go, last_chunk(&world, &streamed("fast"))).await;
     assert_eq!(attempts(&last), pairs(&[("acme/fast", "ok"), ("beta/fast", "upstream_error")]));
     // Both fail, and the error names them in their order.
-    world.upstream.always(Answer::error(500, "x", "down").after(Step::Pause(TAIL)));
-    let failed = refused(&world, &streamed("fast")).await;
+    let go = Signal::new();
+    world.upstream.always(Answer::error(500, "x", "down").after(Step::Wait(go.clone())));
+    let failed = once_hedged(&world, &go, refused(&world, &streamed("fast"))).await;
     assert!(failed.message().contains("Models tried: acme/fast, beta/fast"), "{}", failed.message());
     for row in rows(&world.gateway, 2).await {
         assert_eq!(*row.attempts[0].model, *"acme/fast", "{row:?}");
@@ -170,10 +182,9 @@ async fn without_a_number_a_models_own_slow_times_are_waited_for() {
     for _ in 0..20 {
         ask().await;
     }
-    let before = world.second.hits();
     world.upstream.always(Answer::default().hang());
-    ask().await;
-    assert_eq!(world.second.hits(), before + 1);
+    let last = last_chunk(&world, &streamed("fast")).await;
+    assert_eq!(attempts(&last), pairs(&[("acme/fast", "cancelled"), ("beta/fast", "ok")]));
 }
 
 #[tokio::test]
@@ -191,9 +202,11 @@ async fn a_whole_answer_is_not_hedged() {
 async fn a_fault_of_the_request_ends_both_attempts_of_a_hedge() {
     let world = hedged("[routing.hedge]\nafter = 20").await;
     let bad = Answer::error(400, "bad", "m");
-    world.upstream.always(bad.clone().after(Step::Pause(Duration::from_millis(200))));
+    let go = Signal::new();
+    world.upstream.always(bad.clone().after(Step::Wait(go.clone())));
     world.second.always(Answer::default().hang());
-    let answer = refused(&world, &with(streamed("fast"), fallback(&["beta/spare"]))).await;
+    let body = with(streamed("fast"), fallback(&["beta/spare"]));
+    let answer = once_hedged(&world, &go, refused(&world, &body)).await;
     assert_error("refused", &answer, 400, "invalid_request_error", "bad");
     world.second.last().until_closed().await;
     assert_eq!(world.second.hits(), 1, "no other target is called");
@@ -201,9 +214,11 @@ async fn a_fault_of_the_request_ends_both_attempts_of_a_hedge() {
     assert_eq!(row_attempts(&row), pairs(&[("acme/fast", "invalid_request"), ("beta/fast", "cancelled")]));
     assert!(row.cost > 0 && row.cost % BETA.0 == 0, "the prompt of the one that was given up: {row:?}");
     // A refusal by the second target does not end the first attempt.
-    world.upstream.always(transcript().after(Step::Pause(Duration::from_millis(200))));
+    let go = Signal::new();
+    world.upstream.always(transcript().after(Step::Wait(go.clone())));
     world.second.always(bad);
-    let frames = world.client.stream(CHAT, &streamed("fast")).await.rest().await;
+    let asking = async { world.client.stream(CHAT, &streamed("fast")).await.rest().await };
+    let frames = once_hedged(&world, &go, asking).await;
     assert_eq!(text_of(&frames, 0), "Hello from upstream", "{frames:?}");
     assert_eq!(world.second.hits(), 2);
 }
@@ -243,12 +258,15 @@ async fn nothing_is_hedged_that_cannot_be_paid() {
     book["messages"][0]["content"] = json!("x".repeat(1 << 20));
     world.client.stream(CHAT, &book).await.rest().await;
     assert_eq!((world.upstream.hits(), world.second.hits()), (1, 0), "too dear");
-    world.client.stream(CHAT, &streamed("fast")).await.rest().await;
+    let go = Signal::new();
+    world.upstream.always(transcript().after(Step::Wait(go.clone())));
+    once_hedged(&world, &go, async { world.client.stream(CHAT, &streamed("fast")).await.rest().await }).await;
     assert_eq!(
         (world.upstream.hits(), world.second.hits()),
         (2, 1),
         "the first slow request of a fresh gateway"
     );
+    world.upstream.always(late());
     // A plan with one target has no hedge.
     world.client.stream(CHAT, &streamed("acme/fast")).await.rest().await;
     assert_eq!((world.upstream.hits(), world.second.hits()), (3, 1));

@@ -99,7 +99,7 @@ async fn the_next_candidate_goes_on_where_the_text_stopped() {
 async fn an_upstream_that_falls_silent_is_continued_too_and_a_second_break_by_the_third() {
     let setup = Setup {
         routing: "retries = 0\nmid_stream = \"continue\"",
-        timeouts: "idle_ms = 150",
+        timeouts: "idle_ms = 3000",
         ..Setup::default()
     };
     let world = setup.start().await;
@@ -171,7 +171,7 @@ async fn what_a_filter_refused_is_not_continued_by_another_model() {
 async fn a_stream_whose_time_is_over_is_not_continued_and_nobody_is_blamed() {
     let setup = Setup {
         routing: "retries = 0\nmid_stream = \"continue\"\n[routing.breaker]\nfailures = 1",
-        timeouts: "total_ms = 300",
+        timeouts: "total_ms = 3000",
         ..Setup::default()
     };
     let world = setup.start().await;

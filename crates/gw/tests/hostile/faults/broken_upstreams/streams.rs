@@ -147,28 +147,25 @@ async fn u13_a_line_without_end() {
 
 #[tokio::test]
 async fn u14_comments_and_drips_do_not_live_for_ever() {
-    let world = Setup {
-        timeouts: "idle_ms = 400\nfirst_token_ms = 400\ntotal_ms = 1500",
-        routing: "retries = 0",
-        ..Setup::default()
-    }
-    .start()
-    .await;
+    let timed =
+        |timeouts: &'static str| Setup { timeouts, routing: "retries = 0", ..Setup::default() }.start();
+    let world = timed("idle_ms = 400\ntotal_ms = 3000").await;
     let endless = |bytes: &str| Step::Endless(bytes.as_bytes().to_vec(), Duration::from_millis(20));
     // Comments after content: only content resets the idle timeout.
     world.upstream.enqueue(Answer::sse().data(&text("begun")).then(endless(":\n\n")));
     let start = Instant::now();
     assert_broken_off(&frames(&world).await, "upstream_timeout");
     at_most("u14_comments_and_drips_do_not_live_for_ever", start.elapsed(), Duration::from_millis(1400));
-    // Comments only: never a first token.
-    world.upstream.enqueue(Answer::sse().then(endless(":\n\n")));
-    let answer = world.client.try_stream(CHAT, &streamed()).await.expect_err("not a stream");
-    assert_error("comments only", &answer, 504, "upstream_error", "upstream_timeout");
     // Endless content: the total timeout ends it.
     world.upstream.enqueue(Answer::sse().then(endless(&format!("data: {}\n\n", text("x")))));
     let start = Instant::now();
     assert_broken_off(&frames(&world).await, "upstream_timeout");
     at_most("u14_comments_and_drips_do_not_live_for_ever", start.elapsed(), Duration::from_secs(4));
+    let world = timed("first_token_ms = 400").await;
+    // Comments only: never a first token.
+    world.upstream.enqueue(Answer::sse().then(endless(":\n\n")));
+    let answer = world.client.try_stream(CHAT, &streamed()).await.expect_err("not a stream");
+    assert_error("comments only", &answer, 504, "upstream_error", "upstream_timeout");
 }
 
 #[tokio::test]

@@ -130,14 +130,16 @@ async fn slow_and_torn_uploads_end_and_cost_nothing() {
 #[tokio::test]
 async fn timeouts_of_the_route_and_of_the_upstream_hold() {
     let route = "[[passthrough]]\npath = \"/quick\"\ntarget = \"<acme_url>\"\ncost_per_request = 0.25\n\
-        timeouts = { first_token_ms = 300, idle_ms = 300 }\n";
+        timeouts = { first_token_ms = 300 }\n\
+        [[passthrough]]\npath = \"/steady\"\ntarget = \"<acme_url>\"\ncost_per_request = 0.25\n\
+        timeouts = { idle_ms = 300 }\n";
     let world = world_with(route).await;
     world.upstream.enqueue(Answer::steps(vec![Step::Hang]));
     let answer = world.client.post_json("/quick/x", &json!({})).await;
     assert_error("silence", &answer, 504, "upstream_error", "upstream_timeout");
     assert_eq!(row(&world, &answer).await["cost_usd"], json!(0.25), "it may have been served");
     world.upstream.enqueue(Answer::sse().chunk("data: 1\n\n").then(Step::Hang));
-    let answer = world.client.post_json("/quick/x", &json!({})).await;
+    let answer = world.client.post_json("/steady/x", &json!({})).await;
     assert!(answer.broken);
     assert_eq!(row(&world, &answer).await["status"], "upstream_timeout");
     let gone =
