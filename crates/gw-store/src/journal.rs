@@ -73,6 +73,8 @@ pub struct Journal {
     dropped: AtomicU64,
     /// Number of lines that could not be written.
     unwritten: AtomicU64,
+    /// Outcomes that neither the ledger nor the journal has.
+    only_in_memory: AtomicU64,
     /// Number of outcomes so far, and of those that are in the ledger.
     ended: AtomicU64,
     written: watch::Sender<u64>,
@@ -165,6 +167,7 @@ impl Journal {
             progress_tokens: PROGRESS_TOKENS,
             dropped: AtomicU64::new(0),
             unwritten: AtomicU64::new(0),
+            only_in_memory: AtomicU64::new(0),
             ended: AtomicU64::new(0),
             written: watch::Sender::new(0),
             closing: AtomicBool::new(false),
@@ -219,6 +222,9 @@ impl Journal {
         // If the line cannot be written, the outcome still reaches the ledger from memory.
         let ended = self.try_append(line.journal_line());
         let (begun, progress) = begun.map_or((None, None), |begun| (begun.begun, begun.progress));
+        if ended.is_none() {
+            self.only_in_memory.fetch_add(1, Ordering::AcqRel);
+        }
         let backing = Backing { segments: [begun, progress, ended], ended: Instant::now() };
         let mut pending = self.pending.lock();
         pending.push_back(PendingOutcome { line, backing });
@@ -311,6 +317,8 @@ impl Journal {
                     pause = GATHER;
                     others_know(&mut lines.iter().map(|line| &*line.request_id)).await;
                     settle(&backing);
+                    let unwritten = backing.iter().filter(|backing| matches!(backing.segments, [.., None]));
+                    self.only_in_memory.fetch_sub(unwritten.count() as u64, Ordering::AcqRel);
                     *self.oldest_in_batch.lock() = None;
                     self.written.send_modify(|written| *written += lines.len() as u64);
                     if away.take().is_some() {
@@ -359,9 +367,8 @@ impl Journal {
     }
 
     /// The number of outcomes that neither the ledger nor the journal has. They are lost when the process ends.
-    pub fn only_in_memory(&self) -> usize {
-        let is_unwritten = |outcome: &&PendingOutcome| matches!(outcome.backing.segments, [.., None]);
-        self.pending.lock().iter().filter(is_unwritten).count()
+    pub fn only_in_memory(&self) -> u64 {
+        self.only_in_memory.load(Ordering::Acquire)
     }
 
     fn next_batch(&self) -> (Vec<Line>, Vec<Backing>) {
