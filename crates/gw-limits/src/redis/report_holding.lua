@@ -37,6 +37,7 @@ for _, subject in ipairs(subjects(3)) do
     set_ttl(subject, money.is_known)
   end
 end
+if string.sub(kind, 1, 7) == 'renewed' then return { exact(now), '0', '', '' } end
 -- Budgets wait for a replica that is still reporting.
 local rebuild = KEYS[#KEYS] .. ':rebuild'
 local at_last = tonumber(redis.call('HGET', rebuild, 'at_last'))
