@@ -264,7 +264,10 @@ fn check_models<'s>(
 
 /// Checks that the upstream reads the bytes in which the gateway found the model.
 fn check_encoding(headers: &HeaderMap) -> Result<()> {
-    let is_plain = |value: &HeaderValue| matches!(value.as_bytes().trim_ascii(), b"" | b"identity");
+    let is_plain = |value: &HeaderValue| {
+        let encoding = value.as_bytes().trim_ascii();
+        encoding.is_empty() || encoding.eq_ignore_ascii_case(b"identity")
+    };
     if headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
         return Ok(());
     }
