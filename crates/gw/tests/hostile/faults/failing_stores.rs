@@ -166,8 +166,8 @@ impl Drop for SmallDisk {
     }
 }
 
-#[tokio::test]
-async fn s02_disk_full() {
+/// A gateway whose data directory is a disk of 1 MiB.
+async fn on_a_small_disk() -> (World, SmallDisk) {
     let (upstream, second) =
         (gw_testkit::FakeUpstream::start().await, gw_testkit::FakeUpstream::start().await);
     let config = Setup::default().config(&upstream.base_url(), &second.base_url());
@@ -175,7 +175,12 @@ async fn s02_disk_full() {
     let disk = SmallDisk::mount(launch.dir().join("data"), "size=1m");
     let gateway = launch.start().await;
     let client = gateway.client().with_key(KEY);
-    let mut world = World { upstream, second, gateway, client };
+    (World { upstream, second, gateway, client }, disk)
+}
+
+#[tokio::test]
+async fn s02_disk_full() {
+    let (mut world, disk) = on_a_small_disk().await;
     let mut ids = vec![served(&world).await];
     let mut reader = other_program(&world.gateway).await;
     written_all(&mut reader, 1).await;
@@ -242,14 +247,7 @@ async fn s02_disk_full() {
 #[tokio::test]
 async fn s02_a_stop_on_a_full_disk_waits_for_room_and_tells_what_it_loses() {
     for has_room in [true, false] {
-        let (upstream, second) =
-            (gw_testkit::FakeUpstream::start().await, gw_testkit::FakeUpstream::start().await);
-        let config = Setup::default().config(&upstream.base_url(), &second.base_url());
-        let launch = Launch::new(binary()).file("gateway.toml", config);
-        let disk = SmallDisk::mount(launch.dir().join("data"), "size=1m");
-        let gateway = launch.start().await;
-        let client = gateway.client().with_key(KEY);
-        let mut world = World { upstream, second, gateway, client };
+        let (mut world, disk) = on_a_small_disk().await;
         served(&world).await;
         let mut reader = other_program(&world.gateway).await;
         written_all(&mut reader, 1).await;

@@ -81,6 +81,7 @@ fn image_cases() -> Vec<Case> {
     let streamed = || json!({"stream": true});
     const PICTURES: &str = "/v1/images/generations";
     const EDIT: &str = "/v1/images/edits";
+    const PAINTED: Body = Body::Picture(&[("model", "acme/paint")]);
     vec![
         case("image", PICTURES, image(json!({})), false, [4_050, 65, 65], INVALID, Some((FAILED, 0))),
         // A partial image is 100 tokens.
@@ -105,6 +106,8 @@ fn image_cases() -> Vec<Case> {
         ),
         // The picture that is edited is 1,024 tokens.
         case("edit", EDIT, Body::Picture(&[]), false, [4_050, 5_185, 5_185], INVALID, Some((FAILED, 0))),
+        // The picture has a price of its own.
+        case("painted", EDIT, PAINTED, false, [4_050, 10_305, 10_305], INVALID, Some((FAILED, 0))),
         case(
             "edit stream",
             EDIT,
@@ -215,8 +218,10 @@ impl Case {
             Body::Picture(fields) => {
                 let prompt = format!("{ending} question");
                 let picture = BASE64_STANDARD.decode(PIXEL).expect("a picture");
-                let mut parts: Vec<(&str, Option<&str>, &[u8])> =
-                    vec![("model", None, b"acme/image"), ("prompt", None, prompt.as_bytes())];
+                let mut parts: Vec<(&str, Option<&str>, &[u8])> = vec![("prompt", None, prompt.as_bytes())];
+                if !fields.iter().any(|(name, _)| *name == "model") {
+                    parts.push(("model", None, b"acme/image"));
+                }
                 parts.extend(fields.iter().map(|(name, text)| (*name, None, text.as_bytes())));
                 parts.push(("image", Some("a.png"), &picture));
                 (FORM, form(&parts))
@@ -342,6 +347,11 @@ fn config(upstream: &FakeUpstream) -> String {
         format!("[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\ntrust_attribution = true\nbudget_usd = 1000.0\n"),
         format!("[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"{base}\"\napi_key = \"sk-upstream-key-000\"\n"),
         model("image", "image", "official_input_per_m = 5.0, official_image_output_per_m = 40.0"),
+        model(
+            "paint",
+            "image",
+            "official_input_per_m = 5.0, official_image_input_per_m = 10.0, official_image_output_per_m = 40.0",
+        ),
         model("each", "image", "official_per_image = 0.04"),
         model("speech", "speech", "official_per_character = 0.000015"),
         model("hear", "transcription", "official_per_second = 0.0001"),
