@@ -137,7 +137,9 @@ struct Backing {
 
 pub use follower::{Followed, RequestFollower};
 /// Replay of abandoned segments.
-pub use replay::{DamagedSegment, Replayed, is_in_use, quarantined_segments, replay, segment_files};
+pub use replay::{
+    AbandonedSegments, DamagedSegment, Replayed, is_in_use, quarantined_segments, replay, segment_files,
+};
 
 impl Journal {
     /// A journal in this directory, which is created if it is missing.

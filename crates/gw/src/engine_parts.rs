@@ -21,9 +21,9 @@ use prometheus_client::registry::Registry;
 use crate::clock::TrustedClock;
 use crate::response_cache::CurrentCache;
 use crate::stored_responses::DatabaseResponses;
-use crate::{identity, ledger, memory_limit, payloads, response_cache};
+use crate::{identity, journal_recovery, ledger, memory_limit, payloads, response_cache};
 
-/// The longest wait for Redis to take the last charges, at the start and at the end of the program.
+/// The longest wait for Redis to take the last charges at the end of the program.
 pub(crate) const SETTLE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The engine and the parts that it uses.
@@ -50,7 +50,7 @@ pub(crate) async fn build_engine_parts(
     registry: &mut Registry,
 ) -> Result<EngineParts, CommandError> {
     let (clock, last_use) = TrustedClock::open(store, registry).await?;
-    let (journal, left) = ledger::open(setup, store, last_use, registry).await?;
+    let (journal, found) = journal_recovery::open(setup, store, last_use, registry).await?;
     let spending = Arc::new(LedgerSpending::new(store.clone(), Arc::clone(&journal)));
     let limiter = match setup.config.redis.clone() {
         Some(redis) => Limiter::over_redis(redis, spending).await,
@@ -79,11 +79,7 @@ pub(crate) async fn build_engine_parts(
             .map_err(|error| CommandError::Runtime(format!("the CPU pool: {error}")))?,
     };
     let engine = engine(setup, deployed, stored, registry)?;
-    let may_remove_journal = ledger::charge(setup, &engine, &limiter, &left).await?;
-    limiter.drain(SETTLE_TIMEOUT).await;
-    if may_remove_journal && limiter.delivery_figures().waiting == 0 {
-        left.remove_segments();
-    }
+    found.charge(&engine, &limiter, &clock).await;
     Ok(EngineParts { engine, journal, payloads, limiter, clock, response_cache, issuers })
 }
 

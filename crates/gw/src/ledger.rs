@@ -1,24 +1,21 @@
-//! The ledger of the running gateway: the journal of a process that died, the writer task, the purge of old rows, the metrics.
+//! The ledger of the running gateway: its journal, the writer task, the purge of old rows, the metrics.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use gw_command::CommandError;
-use gw_config::setup::Setup;
-use gw_config::{StoreSettings, paths};
-use gw_engine::{Engine, Limiter};
-use gw_limits::{DeliveryFigures, HoldingFigures, MAX_CHARGE_AGE, SubjectKind};
+use gw_config::StoreSettings;
+use gw_engine::Limiter;
+use gw_limits::{DeliveryFigures, HoldingFigures};
 use gw_store::Store;
-use gw_store::journal::{Journal, Replayed, is_in_use, quarantined_segments, replay};
+use gw_store::journal::{Journal, quarantined_segments};
 use gw_wire::calendar;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::clock::{DAY_MS, PURGE_INTERVAL, TrustedClock};
@@ -39,114 +36,6 @@ const CLOSING_DELAY: i64 = 600;
 const CLOSING_INTERVAL: Duration = Duration::from_secs(300);
 /// One purge removes at most one part in this many of the log, so that a mistake is noticed in time.
 const MAX_PURGE_PART: u64 = 10;
-
-/// Opens the journal, after it has written the requests of a process that died to the ledger. `last_use` is the time at which
-/// the store was last in use, in unix milliseconds. Requests that the retention had already purged by then are left out.
-///
-/// # Errors
-/// Exit code 1 when the store or the data directory cannot be used.
-pub async fn open(
-    setup: &Setup,
-    store: &Store,
-    last_use: Option<i64>,
-    registry: &mut Registry,
-) -> Result<(Arc<Journal>, Replayed), CommandError> {
-    let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
-    let directory = data.join("journal");
-    // This check comes before this process opens a journal of its own.
-    if is_in_use(&directory) {
-        tracing::warn!(
-            data_dir = %data.display(),
-            "another running gateway uses the same data directory {}: both share its keys and its request log, and without \
-             [redis] each counts limits and budgets for itself. To separate them, set server.data_dir or \
-             MODEL_GATEWAY_DATA_DIR of one of them to another directory",
-            data.display()
-        );
-    }
-    let retention = setup.config.store.retention_days.map(|days| i64::from(days) * DAY_MS);
-    let not_before = last_use.zip(retention).map(|(last_use, age)| last_use.saturating_sub(age));
-    let found = replay(&directory, store, not_before).await.map_err(CommandError::runtime)?;
-    if !found.entries.is_empty() {
-        tracing::info!(
-            requests = found.entries.len(),
-            "wrote the requests of the last process to the ledger, which it had no time for"
-        );
-    }
-    let failed = |error| CommandError::Runtime(format!("{}: {error}", directory.display()));
-    let journal = Journal::open(&directory).map_err(failed)?;
-    let journal = Arc::new(journal.with_progress_tokens(setup.config.store.progress_tokens));
-    let unreadable = found.damaged.iter().map(|damaged| damaged.regions).sum();
-    let metrics = JournalMetrics { journal: Arc::clone(&journal), directory, unreadable };
-    registry.register_collector(Box::new(metrics));
-    Ok((journal, found))
-}
-
-/// Charges the requests of a process that died to the limits in Redis. If Redis has lost its memory since, or a request is too
-/// old, the budgets are rebuilt from the ledger instead. Returns whether the old journal may be removed once Redis has taken everything.
-///
-/// # Errors
-/// Exit code 1 when there is no data directory.
-pub async fn charge(
-    setup: &Setup,
-    engine: &Engine,
-    limiter: &Limiter,
-    left: &Replayed,
-) -> Result<bool, CommandError> {
-    let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
-    let path = data.join("journal").join("generation");
-    let generations = limiter.generations();
-    let is_lost = generations.as_ref().is_some_and(|generations| {
-        let before = std::fs::read_to_string(&path).unwrap_or_default();
-        let now = generations.borrow();
-        // While Redis is away its generation is unknown. The charges wait, and Redis takes them only if it kept its memory.
-        !before.is_empty() && !now.is_empty() && *before != **now
-    });
-    // Redis may have forgotten the reservation of such a request.
-    let oldest = calendar::unix_millis().saturating_sub_unsigned(MAX_CHARGE_AGE.as_millis() as u64);
-    let is_forgotten = is_lost || left.entries.iter().any(|entry| entry.cost > 0 && entry.at <= oldest);
-    if !is_forgotten {
-        for entry in &left.entries {
-            // The key may be an identity that has not come back yet, or may have moved to another team since.
-            let team = entry.team.as_deref().map(|team| (SubjectKind::Team, team));
-            let counters = engine.counters_of(entry);
-            let rules = counters.iter().map(|counter| (SubjectKind::Rule, counter.as_str()));
-            let subjects: Vec<_> =
-                [(SubjectKind::Key, &*entry.key_id)].into_iter().chain(team).chain(rules).collect();
-            limiter.charge(&entry.request_id, &subjects, entry.cost, entry.at.div_euclid(1000));
-        }
-    } else if !left.entries.is_empty() {
-        limiter.begin_new_generation();
-    }
-    if let Some(generations) = generations {
-        tokio::spawn(keep_generation(path, generations));
-    }
-    // If this process dies during the rebuild, its next start must find the old journal again.
-    Ok(!is_forgotten || left.entries.is_empty())
-}
-
-fn write_private(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create(true).truncate(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)?.write_all(bytes)
-}
-
-/// Keeps the name of Redis' current memory in a file beside the journal, so that the next start notices a loss.
-async fn keep_generation(path: PathBuf, mut generations: watch::Receiver<Arc<str>>) {
-    loop {
-        let generation = Arc::clone(&generations.borrow_and_update());
-        if !generation.is_empty()
-            && let Err(error) = write_private(&path, generation.as_bytes())
-        {
-            // Without the file the next start rebuilds the budgets once more than necessary.
-            tracing::warn!("{}: {error}", path.display());
-        }
-        if generations.changed().await.is_err() {
-            return;
-        }
-    }
-}
 
 /// The tasks of the ledger.
 #[derive(Debug)]
@@ -289,8 +178,22 @@ async fn purge_rows(store: &Store, before: i64) -> gw_store::Result<u64> {
 struct JournalMetrics {
     journal: Arc<Journal>,
     directory: PathBuf,
-    /// The number of damaged places in old journals that this start could not read.
-    unreadable: u64,
+    /// The number of damaged places in the journals of processes that died.
+    unreadable: Arc<AtomicU64>,
+}
+
+/// Registers the metrics of the journal in this directory.
+pub(crate) fn register_journal(
+    journal: &Arc<Journal>,
+    directory: &Path,
+    unreadable: &Arc<AtomicU64>,
+    registry: &mut Registry,
+) {
+    registry.register_collector(Box::new(JournalMetrics {
+        journal: Arc::clone(journal),
+        directory: directory.to_owned(),
+        unreadable: Arc::clone(unreadable),
+    }));
 }
 
 impl Collector for JournalMetrics {
@@ -323,8 +226,8 @@ impl Collector for JournalMetrics {
             ),
             (
                 "gateway_journal_unreadable",
-                "Damaged places in old journals that the last start could not read",
-                self.unreadable,
+                "Damaged places in the journals of processes that died, since the start",
+                self.unreadable.load(Ordering::Relaxed),
             ),
             (
                 "gateway_ledger_dropped",

@@ -19,6 +19,7 @@ pub mod export;
 pub mod first_start;
 pub mod hand_over;
 pub mod identity;
+mod journal_recovery;
 pub mod keys;
 pub mod ledger;
 pub mod limit_metrics;

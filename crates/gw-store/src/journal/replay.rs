@@ -3,6 +3,7 @@
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::is_segment;
 use super::salvage::{self, Damage, Requests};
@@ -26,7 +27,47 @@ pub struct Replayed {
     /// Segments with bytes that belong to no record.
     pub damaged: Vec<DamagedSegment>,
     /// The replayed segments, locked until this is dropped.
-    segments: Vec<(PathBuf, File)>,
+    segments: AbandonedSegments,
+}
+
+/// Segments that no running process has locked. They are locked until this is dropped.
+#[derive(Debug)]
+pub struct AbandonedSegments(Vec<(PathBuf, File)>);
+
+impl AbandonedSegments {
+    /// Locks all of them. A segment that cannot be opened is logged.
+    #[must_use]
+    pub fn lock_all(directory: &Path) -> Self {
+        let open = |path: PathBuf| {
+            let file = File::open(&path).inspect_err(|error| cannot_open(&path, error)).ok()?;
+            lock(path, file)
+        };
+        Self(segments(directory).filter_map(open).collect())
+    }
+
+    /// Locks those that nobody has written to for this long. A segment that cannot be opened is left out.
+    #[must_use]
+    pub fn lock_unchanged(directory: &Path, unchanged_for: Duration) -> Self {
+        let open = |path: PathBuf| {
+            let file = File::open(&path).ok()?;
+            // The time may be ahead of a clock that was set back. The next start reads such a segment.
+            let age = file.metadata().ok()?.modified().ok()?.elapsed().ok()?;
+            if age < unchanged_for { None } else { lock(path, file) }
+        };
+        Self(segments(directory).filter_map(open).collect())
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+fn lock(path: PathBuf, file: File) -> Option<(PathBuf, File)> {
+    file.metadata().ok().filter(|data| data.is_file())?;
+    file.try_lock().ok()?;
+    Some((path, file))
 }
 
 /// A segment with bytes that belong to no record.
@@ -63,7 +104,7 @@ impl Replayed {
             }
         }
         let is_damaged = |path: &Path| self.damaged.iter().any(|damaged| damaged.path == path);
-        for (path, _) in self.segments.iter().filter(|(path, _)| !is_damaged(path)) {
+        for (path, _) in self.segments.0.iter().filter(|(path, _)| !is_damaged(path)) {
             if let Err(error) = fs::remove_file(path) {
                 tracing::warn!(path = %path.display(), "cannot delete a replayed journal: {error}");
             }
@@ -71,7 +112,7 @@ impl Replayed {
     }
 }
 
-/// Writes the outcomes in abandoned segments to the ledger, and a row for each request that began and has no outcome. The
+/// Writes the outcomes in these segments to the ledger, and a row for each request that began and has no outcome. The
 /// segments stay until [`Replayed::remove_segments`]; replaying them again changes nothing.
 ///
 /// Requests accepted before `not_before` (unix milliseconds; `None` = any time) are skipped: the ledger may already have
@@ -79,11 +120,10 @@ impl Replayed {
 ///
 /// # Errors
 /// The store's. Some requests may be in the ledger by then; the segments stay.
-pub async fn replay(directory: &Path, store: &Store, not_before: Option<i64>) -> Result<Replayed> {
-    let segments = abandoned(directory);
+pub async fn replay(segments: AbandonedSegments, store: &Store, not_before: Option<i64>) -> Result<Replayed> {
     // All segments together, because a request may begin in one segment and end in the next.
     let (mut found, mut damaged) = (Requests::default(), Vec::new());
-    for (path, file) in &segments {
+    for (path, file) in &segments.0 {
         let before = found.len();
         let length = file.metadata().map_or(1, |data| data.len());
         let Damage { regions, bytes, .. } = salvage::read(file, length, &mut found);
@@ -159,16 +199,4 @@ fn segments(directory: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
     paths.filter(|path| is_segment(path))
-}
-
-/// The segments that no running process has locked.
-fn abandoned(directory: &Path) -> Vec<(PathBuf, File)> {
-    segments(directory)
-        .filter_map(|path| {
-            let file = File::open(&path).inspect_err(|error| cannot_open(&path, error)).ok()?;
-            file.metadata().ok().filter(|data| data.is_file())?;
-            file.try_lock().ok()?;
-            Some((path, file))
-        })
-        .collect()
 }

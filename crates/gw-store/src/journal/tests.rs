@@ -4,7 +4,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{INTERRUPTED, Journal, JournalFull, MAX_PENDING, SEGMENT_AGE, quarantined_segments, replay};
+use super::{
+    AbandonedSegments, INTERRUPTED, Journal, JournalFull, MAX_PENDING, SEGMENT_AGE, quarantined_segments,
+    replay,
+};
 use crate::Store;
 use crate::ledger::{Attempt, Entry, Filter};
 
@@ -37,7 +40,7 @@ fn killed(journal: Journal, directory: &Path) {
 
 /// The number of replayed requests; their segments are deleted.
 async fn replayed(directory: &Path, store: &Store) -> usize {
-    let found = replay(directory, store, None).await.unwrap();
+    let found = replay(AbandonedSegments::lock_all(directory), store, None).await.unwrap();
     let count = found.entries.len();
     found.remove_segments();
     count
@@ -177,7 +180,7 @@ async fn a_large_journal_is_replayed_in_several_transactions() {
     killed(journal, directory.path());
     let away = Store::in_memory().await.unwrap();
     away.close().await;
-    assert!(replay(directory.path(), &away, None).await.is_err());
+    assert!(replay(AbandonedSegments::lock_all(directory.path()), &away, None).await.is_err());
     assert_eq!(files(directory.path()), 1, "nothing is deleted before all is in the ledger");
     // A replay that was interrupted.
     store.record(&(0..3_000).map(entry).collect::<Vec<_>>()).await.unwrap();
@@ -199,7 +202,7 @@ async fn rows_that_the_ledger_deleted_are_not_replayed() {
     store.record(&(0..9).map(entry).collect::<Vec<_>>()).await.unwrap();
     assert_eq!(store.purge(6, 100).await.unwrap(), 6);
     killed(journal, directory.path());
-    let found = replay(directory.path(), &store, Some(6)).await.unwrap();
+    let found = replay(AbandonedSegments::lock_all(directory.path()), &store, Some(6)).await.unwrap();
     assert_eq!((found.entries.len(), found.skipped), (4, 6));
     found.remove_segments();
     assert_eq!(files(directory.path()), 0);
@@ -407,10 +410,10 @@ async fn a_damaged_segment_is_set_aside_for_good() {
     bytes[middle] = 0;
     fs::write(&path, &bytes).unwrap();
     // All are skipped, but the damaged segment is still quarantined.
-    let found = replay(directory.path(), &store, Some(i64::MAX)).await.unwrap();
+    let found = replay(AbandonedSegments::lock_all(directory.path()), &store, Some(i64::MAX)).await.unwrap();
     assert_eq!((found.entries.len(), found.skipped), (0, 2));
     drop(found);
-    let found = replay(directory.path(), &store, None).await.unwrap();
+    let found = replay(AbandonedSegments::lock_all(directory.path()), &store, None).await.unwrap();
     assert_eq!((found.entries.len(), quarantined_segments(directory.path())), (2, 0));
     let damaged = &found.damaged[0];
     assert_eq!((&damaged.path, damaged.regions, damaged.requests), (&path, 1, 2));

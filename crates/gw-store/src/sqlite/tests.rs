@@ -8,6 +8,7 @@ use sqlx::migrate::Migrator;
 use super::migrations::CHANGES;
 use super::*;
 use crate::Store;
+use crate::journal::{AbandonedSegments, replay};
 use crate::keys::{NewKey, Role};
 use crate::limits::{Budget, Period};
 
@@ -365,7 +366,8 @@ async fn rows_of_the_older_schema_survive_the_migration() {
     let lines = directory.path().join("journal");
     fs::create_dir(&lines).unwrap();
     fs::write(lines.join("old.journal"), left).unwrap();
-    crate::journal::replay(&lines, &store, None).await.unwrap().remove_segments();
+    let left = AbandonedSegments::lock_all(&lines);
+    replay(left, &store, None).await.unwrap().remove_segments();
     assert_eq!(store.requests(&all, None, 1_000).await.unwrap().len(), 101);
     assert_eq!(store.total(&all).await.unwrap().requests, 101);
 }

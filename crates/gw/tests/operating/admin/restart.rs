@@ -16,7 +16,7 @@ use gw_testkit::{Answer, Client, FakeUpstream, Launch, Signal, eventually, open_
 use serde_json::json;
 use tokio::task::{JoinHandle, JoinSet};
 
-use crate::harness::ledger::rows;
+use crate::harness::ledger::{rows, rows_in};
 use crate::harness::{KEY, Setup, binary, chat, chat_with, world};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -65,6 +65,33 @@ async fn p04_a_gateway_that_takes_over_under_load_refuses_nothing() {
     let sent = loading.await.expect("every request is answered with 200");
     assert_eq!(rows(&first, sent).await.len(), sent, "one row each");
     assert_eq!(upstream.hits(), sent);
+}
+
+#[tokio::test]
+async fn a_gateway_that_has_taken_over_records_what_the_earlier_one_had_under_way_when_it_died() {
+    let upstream = FakeUpstream::start().await;
+    let config = Setup::default().config(&upstream.base_url(), &upstream.base_url());
+    let data = tempfile::tempdir().expect("a folder");
+    let launch = || {
+        let launch = Launch::new(binary()).file("gateway.toml", &config);
+        launch.env("MODEL_GATEWAY_DATA_DIR", data.path().to_str().expect("UTF-8"))
+    };
+    let first = launch().start().await;
+    let begun = Answer::sse().data(&sse_data(&json!({ "content": "begun" }), None)).hang();
+    upstream.enqueue(begun);
+    let client = first.client().with_key(KEY);
+    let mut stream = client.stream(CHAT, &chat_with("acme/fast", json!({ "stream": true }))).await;
+    stream.json().await;
+    stream.json().await;
+    let second = launch().arg("serve").arg("--take-over").start().await;
+    assert_eq!(second.addr, first.addr);
+    second.client().with_key(KEY).post_json(CHAT, &chat("acme/fast")).await.ok();
+    assert_eq!(rows_in(&data.path().join("gateway.db"), 1).await[0].status, "ok");
+    // The first one drains, for the stream.
+    let _directory = first.stop();
+    let found = rows_in(&data.path().join("gateway.db"), 2).await;
+    let statuses: Vec<_> = found.iter().map(|row| &*row.status).collect();
+    assert_eq!(statuses, ["ok", "interrupted"], "the newest first");
 }
 
 #[tokio::test]

@@ -133,7 +133,7 @@ pub(super) const METRICS: [Metric; 88] = [
     rare(Load, "gateway_image_fetches", Counter, "", &["outcome"], "Images that the gateway fetched for providers that take only bytes, by outcome"),
     metric(Ledger, "gateway_clock_held", Gauge, "", &[], "1 while the clock is doubted and nothing is purged"),
     metric(Ledger, "gateway_journal_set_aside", Gauge, "", &[], "Damaged journals that are kept for inspection"),
-    metric(Ledger, "gateway_journal_unreadable", Counter, "", &[], "Damaged places in old journals that the last start could not read"),
+    metric(Ledger, "gateway_journal_unreadable", Counter, "", &[], "Damaged places in the journals of processes that died, since the start"),
     metric(Ledger, "gateway_journal_unwritten", Counter, "", &[], "Lines that could not be written to the journal; a crash would have lost them"),
     metric(Ledger, "gateway_ledger_dropped", Counter, "", &[], "Requests without a row in the ledger, because they called no upstream and too many rows waited for the store"),
     metric(Ledger, "gateway_ledger_lag_seconds", Gauge, "seconds", &[], "Age of the oldest finished request that is not in the ledger yet"),
