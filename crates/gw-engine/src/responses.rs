@@ -177,7 +177,7 @@ fn rewritten(native: &NativeBody, forwarding: Forwarding<'_>, summaries: &Summar
         Some(summary) => EncryptedContent::ReplaceItem(summary_item(&summary)),
         None => EncryptedContent::Keep,
     };
-    for_upstream(native, &Forwarding { model: &model, ..forwarding }, open).into()
+    for_upstream(native, &Forwarding { model: &model, ..forwarding }, open, |_| None).into()
 }
 
 /// Prepares the client's own body for the upstreams of the plan that get it. If there is none, the body is dropped

@@ -22,7 +22,7 @@ use gw_wire::reply::ChatReply;
 use serde_json::value::RawValue;
 
 use self::entry::{Entry, signed_member};
-pub(super) use self::request::{keep_own, opened_entries, own_entries, own_id};
+pub(super) use self::request::{keep_own, opened_entries, own_entries, own_id, sent_id};
 pub(super) use self::sealing_stream::SealingStream;
 use crate::seal::{ReplayTarget, SEAL_PREFIX};
 

@@ -35,9 +35,11 @@ pub(in crate::adapters) fn body(
     }
     let own = target.replay_target();
     let signature = |given: &str| own.open_signature(given).map_or(Signature::Drop, Signature::Replace);
+    let mut has_lost = false;
+    let call_id = |given: &str| replay::sent_id(given, &own, &mut has_lost);
     let NativeRequest { body, dropped, is_thinking_off } =
-        request_body(&client.native.bytes, host, signature);
-    let dropped = (dropped > 0).then_some(Cow::Borrowed(replay::DROPPED));
+        request_body(&client.native.bytes, host, signature, call_id);
+    let dropped = (dropped > 0 || has_lost).then_some(Cow::Borrowed(replay::DROPPED));
     let thinking = is_thinking_off.then_some(Cow::Borrowed("parameter_dropped:thinking"));
     Some(ForwardedBody { body: body.into(), warnings: dropped.into_iter().chain(thinking).collect() })
 }

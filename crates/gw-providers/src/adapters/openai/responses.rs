@@ -110,8 +110,8 @@ pub(super) fn forward(request: &ChatRequest, client: &ClientRequest, target: &Ta
     let wants_encrypted = is_kept_here && reasons(request, target);
     let forwarding = Forwarding { model: target.upstream_model, wants_encrypted, ..Forwarding::default() };
     let own = target.replay_target();
-    let mut has_lost = false;
-    let body = for_upstream(&client.native, &forwarding, |given| match given {
+    let (mut has_lost, mut has_lost_id) = (false, false);
+    let open = |given: Option<&str>| match given {
         None if !is_kept_here => EncryptedContent::Keep,
         given => match given.and_then(|given| own.open_signature(given)) {
             Some(opened) => EncryptedContent::Replace(opened),
@@ -120,11 +120,13 @@ pub(super) fn forward(request: &ChatRequest, client: &ClientRequest, target: &Ta
                 EncryptedContent::DropItem
             }
         },
-    });
+    };
+    let call_id = |given: &str| replay::sent_id(given, &own, &mut has_lost_id);
+    let body = for_upstream(&client.native, &forwarding, open, call_id);
     let mut encoded = Encoded::plain(post_streamable("/responses", body, request.stream));
     encoded.reading.is_native = true;
     encoded.reading.replay = Some(Arc::new(own));
-    encoded.warnings.extend(has_lost.then_some(Cow::Borrowed(DROPPED)));
+    encoded.warnings.extend((has_lost || has_lost_id).then_some(Cow::Borrowed(DROPPED)));
     Some(encoded)
 }
 

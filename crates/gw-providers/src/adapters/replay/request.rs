@@ -176,16 +176,23 @@ pub(in crate::adapters) fn own_id(id: &str, target: &ReplayTarget) -> Option<Str
     Some(format!("{proper}{THOUGHT_MARK}{signature}"))
 }
 
+/// The id of a call for this target, which gets its own signature back and no other. Sets `has_lost` if a signature is left out. None:
+/// the id has no signature and stays.
+pub(in crate::adapters) fn sent_id(id: &str, target: &ReplayTarget, has_lost: &mut bool) -> Option<String> {
+    let (proper, signature) = split_thought(id);
+    signature?;
+    let own = own_id(id, target);
+    *has_lost |= own.is_none();
+    Some(own.unwrap_or_else(|| proper.to_owned()))
+}
+
 /// Opens the signatures in call ids, and removes those of other targets.
 fn keep_own_ids(message: &mut Message<'_>, target: &ReplayTarget) -> bool {
     let mut lost = false;
     let ids = message.tool_calls.iter_mut().map(|call| &mut call.id);
     for id in ids.chain([&mut message.tool_call_id]) {
-        if let Some(own) = own_id(id, target) {
-            *id = own.into();
-        } else if let (proper, Some(_)) = split_thought(id) {
-            lost = true;
-            *id = proper.to_owned().into();
+        if let Some(sent) = sent_id(id, target, &mut lost) {
+            *id = sent.into();
         }
     }
     lost

@@ -3,7 +3,7 @@
 
 pub(crate) mod answers;
 
-use gw_testkit::{FakeUpstream, Gateway};
+use gw_testkit::{Answer, FakeUpstream, Gateway};
 use serde_json::{Value, json};
 
 use self::answers::{DIALECTS, Dialect};
@@ -156,4 +156,71 @@ async fn what_a_model_signed_goes_to_no_other_model_and_no_other_account() {
             assert!(told || !signs, "{label}: {warnings}");
         }
     }
+}
+
+/// A client of the Messages or the Responses API goes on at an upstream with that API, which gets its body byte by byte.
+#[tokio::test]
+async fn a_signature_in_the_id_of_a_call_reaches_no_native_upstream_of_another_provider() {
+    let [gemini, anthropic, openai] =
+        [FakeUpstream::start().await, FakeUpstream::start().await, FakeUpstream::start().await];
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"k\"\nkey = \"{KEY}\"\n\
+         [[providers]]\nname = \"g\"\napi = \"gemini\"\nbase_url = \"{}\"\napi_key = \"sk-upstream-key-000\"\n[[models]]\nid = \"g/gemini-3-flash-preview\"\n\
+         [[providers]]\nname = \"a\"\napi = \"anthropic\"\nbase_url = \"{}\"\napi_key = \"sk-upstream-key-000\"\n[[models]]\nid = \"a/claude-opus-5-5\"\n\
+         [[providers]]\nname = \"o\"\napi = \"openai\"\nbase_url = \"{}/v1\"\napi_key = \"sk-upstream-key-000\"\nresponses = true\n[[models]]\nid = \"o/gpt-4o\"\n",
+        base(&gemini),
+        base(&anthropic),
+        base(&openai)
+    );
+    let gateway = serve(&config).await;
+    let client = gateway.client().with_key(KEY);
+    let dialect = |name: &str| DIALECTS.iter().find(|dialect| dialect.name == name).expect("a dialect");
+    gemini.always((dialect("gemini").answer)(false));
+    anthropic.always((dialect("anthropic").answer)(false));
+    openai.always(Answer::json(200, &json!({"id": "resp_up", "object": "response", "created_at": 1, "status": "completed", "model": "gpt-4o",
+        "error": null, "incomplete_details": null, "output": [], "usage": {"input_tokens": 8, "output_tokens": 2, "total_tokens": 10}})));
+
+    let schema = json!({"type": "object", "properties": {"at": {"type": "string"}}});
+    let messages = |model: &str, messages: Value| json!({"model": model, "max_tokens": 9000, "messages": messages, "tools": [{"name": "look", "input_schema": schema}]});
+    let asked = json!({"role": "user", "content": "What is there?"});
+    let body = messages("g/gemini-3-flash-preview", json!([asked]));
+    let answer = client.post_json("/v1/messages", &body).await.ok().json();
+    let content = answer["content"].as_array().expect("blocks");
+    let calls: Vec<_> = content.iter().filter(|block| block["type"] == "tool_use").cloned().collect();
+    assert!(calls.iter().any(|call| is_signed(&call["id"])), "{calls:?}");
+    let result = |call: &Value| json!({"type": "tool_result", "tool_use_id": call["id"], "content": "Dark."});
+    let results: Vec<_> = calls.iter().map(result).collect();
+    let history =
+        json!([asked, {"role": "assistant", "content": calls}, {"role": "user", "content": results}]);
+    let answer = client.post_json("/v1/messages", &messages("a/claude-opus-5-5", history)).await.ok().json();
+    assert_eq!(answer["gateway"]["warnings"][0], "reasoning_dropped");
+    let sent = anthropic.last();
+    let sent = sent.json();
+    assert!(!sent.to_string().contains("__thought__"), "{sent}");
+    assert_eq!(sent["messages"][1]["content"][0]["id"], sent["messages"][2]["content"][0]["tool_use_id"]);
+
+    let responses = |model: &str, input: Value| json!({"model": model, "store": false, "input": input, "tools": [{"type": "function", "name": "look", "parameters": schema}]});
+    let body = responses("g/gemini-3-flash-preview", json!([asked]));
+    let answer = client.post_json("/v1/responses", &body).await.ok().json();
+    let output = answer["output"].as_array().expect("items");
+    let calls: Vec<_> = output.iter().filter(|item| item["type"] == "function_call").cloned().collect();
+    assert!(calls.iter().any(|call| is_signed(&call["call_id"])), "{calls:?}");
+    let result =
+        |call: &Value| json!({"type": "function_call_output", "call_id": call["call_id"], "output": "Dark."});
+    let results: Vec<_> = calls.iter().map(result).collect();
+    let history = [vec![asked], calls, results].concat();
+    let answer = client.post_json("/v1/responses", &responses("o/gpt-4o", json!(history))).await.ok().json();
+    assert_eq!(answer["gateway"]["warnings"][0], "reasoning_dropped");
+    let sent = openai.last();
+    assert_eq!(sent.path, "/v1/responses");
+    let sent = sent.json();
+    assert!(!sent.to_string().contains("__thought__"), "{sent}");
+}
+
+fn base(upstream: &FakeUpstream) -> String {
+    format!("http://{}", upstream.addr)
+}
+
+fn is_signed(id: &Value) -> bool {
+    id.as_str().is_some_and(|id| id.contains("__thought__"))
 }

@@ -46,24 +46,26 @@ pub struct NativeHost<'a> {
 }
 
 /// Makes the body for one upstream from a body that the translation accepted. `signature` decides about each signature
-/// and each piece of encrypted thinking in the history.
+/// and each piece of encrypted thinking in the history. `call_id` returns the id that takes the place of a call's id, or
+/// None if the id stays.
 ///
 /// The body differs from the client's in these points only:
 /// - `model` and the members of the host are as the host wants them, and the gateway's own members are removed;
 /// - signatures are replaced, or their blocks are left out, as `signature` decides;
-/// - ids of calls that other providers made are replaced where the API refuses their characters;
+/// - ids of calls are replaced as `call_id` decides, and where the API refuses their characters;
 /// - citations that the gateway made are left out, because the API checks them.
 #[must_use]
 pub fn request_body(
     bytes: &Bytes,
     host: &NativeHost<'_>,
     signature: impl FnMut(&str) -> Signature,
+    call_id: impl FnMut(&str) -> Option<String>,
 ) -> NativeRequest {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return NativeRequest { body: bytes.to_vec(), dropped: 0, is_thinking_off: false };
     };
     let body = View::new(text);
-    let mut splice = BodySplice { edits: Edits::new(text), signature, dropped: 0, is_bare: false };
+    let mut splice = BodySplice { edits: Edits::new(text), signature, call_id, dropped: 0, is_bare: false };
     let [model, messages, thinking] = body.pick(["model", "messages", "thinking"]);
     let kept = splice.edits.remove_members(body, |name| {
         OWN_MEMBERS.contains(&name)
@@ -102,15 +104,20 @@ fn missing_members(body: View<'_>, members: &[(&str, &str)]) -> Vec<u8> {
     out
 }
 
-struct BodySplice<'t, F> {
+struct BodySplice<'t, F, I> {
     edits: Edits<'t>,
     signature: F,
+    call_id: I,
     dropped: usize,
     /// The last assistant message calls tools without the thinking that led to the calls.
     is_bare: bool,
 }
 
-impl<'t, F: FnMut(&str) -> Signature> BodySplice<'t, F> {
+impl<'t, F, I> BodySplice<'t, F, I>
+where
+    F: FnMut(&str) -> Signature,
+    I: FnMut(&str) -> Option<String>,
+{
     fn messages(&mut self, messages: View<'t>) {
         let mut removed = Vec::new();
         for (at, message) in messages.elements().enumerate() {
@@ -147,7 +154,7 @@ impl<'t, F: FnMut(&str) -> Signature> BodySplice<'t, F> {
                 "tool_use" => {
                     let [id] = block.pick(["id"]);
                     first_call = first_call.or(id);
-                    self.call_id(id);
+                    self.replace_id(id);
                     [None]
                 }
                 "text" => {
@@ -197,18 +204,21 @@ impl<'t, F: FnMut(&str) -> Signature> BodySplice<'t, F> {
         for block in content.elements().filter(|block| is_word(*block, "type", "tool_result")) {
             has_results = true;
             let [id] = block.pick(["tool_use_id"]);
-            self.call_id(id);
+            self.replace_id(id);
         }
         self.is_bare &= has_results;
     }
 
-    /// Replaces an id with characters that the API refuses (`^[a-zA-Z0-9_-]+$`).
-    fn call_id(&mut self, id: Option<View<'t>>) {
-        let Some((view, id)) = id.and_then(|view| Some((view, view.string()?))) else { return };
-        if id.is_empty() || id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte)) {
-            return;
+    /// Replaces an id as `call_id` decides, and one with characters that the API refuses (`^[a-zA-Z0-9_-]+$`).
+    fn replace_id(&mut self, id: Option<View<'t>>) {
+        let Some((view, given)) = id.and_then(|view| Some((view, view.string()?))) else { return };
+        let decided = (self.call_id)(&given);
+        let id = decided.as_deref().unwrap_or(&given);
+        let is_word = id.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte));
+        if decided.is_some() || !is_word {
+            let sent = if is_word { Cow::Borrowed(id) } else { word_id(id) };
+            self.edits.replace(view, literal(&sent));
         }
-        self.edits.replace(view, literal(&word_id(&id)));
     }
 
     fn text(&mut self, block: View<'t>) {

@@ -20,8 +20,10 @@ fn named(model: &str) -> NativeHost<'_> {
 }
 
 fn spliced(body: &str, signature: impl FnMut(&str) -> Signature) -> String {
-    String::from_utf8(request_body(&Bytes::from(body.to_owned()), &named("up/\"m\""), signature).body)
-        .unwrap()
+    String::from_utf8(
+        request_body(&Bytes::from(body.to_owned()), &named("up/\"m\""), signature, |_| None).body,
+    )
+    .unwrap()
 }
 
 #[test]
@@ -38,7 +40,7 @@ fn a_host_that_names_the_model_in_the_url_gets_its_own_members() {
     let hosted = |body: &str| {
         let members = [("anthropic_version", "\"v1\""), ("anthropic_beta", "[\"b\"]")];
         let host = NativeHost { model: None, drops_stream: true, members: &members };
-        let made = request_body(&Bytes::from(body.to_owned()), &host, |_| Signature::Keep).body;
+        let made = request_body(&Bytes::from(body.to_owned()), &host, |_| Signature::Keep, |_| None).body;
         String::from_utf8(made).unwrap()
     };
     assert_eq!(
@@ -71,10 +73,11 @@ fn signatures_are_kept_replaced_or_dropped_with_their_block() {
     let request =
         tool_loop(json!({"type": "enabled", "budget_tokens": 1024}), &[thought, redacted], "toolu_1")
             .to_string();
-    let got = request_body(&Bytes::from(request), &named("m"), |seal| match seal {
+    let decide = |seal: &str| match seal {
         "sealed" => Signature::Replace("own".to_owned()),
         _ => Signature::Drop,
-    });
+    };
+    let got = request_body(&Bytes::from(request), &named("m"), decide, |_| None);
     assert_eq!((got.dropped, got.is_thinking_off), (1, false));
     let body: Value = serde_json::from_slice(&got.body).unwrap();
     let blocks = body["messages"][1]["content"].as_array().unwrap();
@@ -88,7 +91,7 @@ fn a_budget_is_turned_off_where_the_thinking_of_the_tool_loop_is_lost() {
     let enabled = json!({"type": "enabled", "budget_tokens": 1024});
     let run = |thinking: &Value, blocks: &[Value], id: &str| {
         let request = tool_loop(thinking.clone(), blocks, id).to_string();
-        let got = request_body(&Bytes::from(request), &named("m"), |_| Signature::Drop);
+        let got = request_body(&Bytes::from(request), &named("m"), |_| Signature::Drop, |_| None);
         let body: Value = serde_json::from_slice(&got.body).unwrap();
         (got.is_thinking_off, body["thinking"].clone())
     };
@@ -106,6 +109,24 @@ fn a_message_of_foreign_thinking_alone_is_left_out() {
     let expected =
         r#"{"model":"up/\"m\"","messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#;
     assert_eq!(spliced(body, |_| Signature::Drop), expected);
+}
+
+#[test]
+fn ids_of_calls_are_sent_as_the_caller_decides() {
+    let sent = |id: &str| {
+        let request = tool_loop(Value::Null, &[], id).to_string();
+        let call_id = |id: &str| id.split_once("__thought__").map(|(proper, _)| proper.to_owned());
+        let body = request_body(&Bytes::from(request), &named("m"), |_| Signature::Keep, call_id).body;
+        let body: Value = serde_json::from_slice(&body).unwrap();
+        let [call, result] = [(1, "id"), (2, "tool_use_id")].map(|(message, name)| {
+            body["messages"][message]["content"][0][name].as_str().unwrap().to_owned()
+        });
+        assert_eq!(call, result);
+        call
+    };
+    assert_eq!(sent("call_1__thought__gw1-abc"), "call_1");
+    assert!(!sent("call.1__thought__gw1-abc").contains('.'), "the API refuses the rest");
+    assert_eq!(sent("toolu_1"), "toolu_1");
 }
 
 #[test]

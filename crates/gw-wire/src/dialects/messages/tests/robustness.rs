@@ -94,7 +94,7 @@ proptest! {
                 prop_assert!(chat.is_ok(), "{:?}\n{}\n{}", chat.err(), body, String::from_utf8_lossy(&request.chat));
                 for decide in [|_: &str| Signature::Drop, |_: &str| Signature::Replace("\"x".to_owned())] {
                     let host = NativeHost { model: Some("up"), ..NativeHost::default() };
-                    let native = request_body(&bytes, &host, decide).body;
+                    let native = request_body(&bytes, &host, decide, |_| None).body;
                     let native: Value = serde_json::from_slice(&native).unwrap();
                     prop_assert_eq!(&native["model"], "up");
                 }

@@ -44,11 +44,13 @@ pub struct Forwarding<'f> {
 /// gateway's members, `store`, the items of `previous_response_id` and the strings that `open` replaces.
 ///
 /// `open` decides about an item by its opaque string. It gets None for reasoning without one, which is empty to an
-/// upstream that stores nothing. The body was checked by the translation.
+/// upstream that stores nothing. `call_id` returns the id that takes the place of a call's id, or None if the id stays. The
+/// body was checked by the translation.
 pub fn for_upstream(
     body: &NativeBody,
     forwarding: &Forwarding<'_>,
     mut open: impl FnMut(Option<&str>) -> EncryptedContent,
+    mut call_id: impl FnMut(&str) -> Option<String>,
 ) -> Vec<u8> {
     let text = std::str::from_utf8(&body.bytes).unwrap_or("{}");
     let root = View::new(text);
@@ -70,11 +72,11 @@ pub fn for_upstream(
     };
     match splice.get("input") {
         Some(input) => {
-            if let Some(changed) = items.rewrite(input, &mut open) {
+            if let Some(changed) = items.rewrite(input, &mut open, &mut call_id) {
                 splice.set("input", changed);
             }
         }
-        None if previous => splice.set("input", items.prefix(&mut open, None)),
+        None if previous => splice.set("input", items.prefix(None, &mut open, &mut call_id)),
         None => {}
     }
     splice.apply()
@@ -110,14 +112,15 @@ impl ForwardedItems<'_> {
         &self,
         input: View<'_>,
         open: &mut impl FnMut(Option<&str>) -> EncryptedContent,
+        call_id: &mut impl FnMut(&str) -> Option<String>,
     ) -> Option<Vec<u8>> {
         if self.is_prefixed {
-            return Some(self.prefix(open, Some(input)));
+            return Some(self.prefix(Some(input), open, call_id));
         }
         if input.kind() != Kind::Array {
             return None;
         }
-        let changed = self.items(input, open);
+        let changed = self.items(input, open, call_id);
         (changed != input.text().as_bytes()).then_some(changed)
     }
 
@@ -129,8 +132,9 @@ impl ForwardedItems<'_> {
     /// The history and the input behind it.
     fn prefix(
         &self,
-        open: &mut impl FnMut(Option<&str>) -> EncryptedContent,
         input: Option<View<'_>>,
+        open: &mut impl FnMut(Option<&str>) -> EncryptedContent,
+        call_id: &mut impl FnMut(&str) -> Option<String>,
     ) -> Vec<u8> {
         let is_item = |item: &&str| check(item).is_ok() && !is_reference(View::new(item));
         let valid: Vec<&str> = self.conversation().iter().copied().filter(is_item).collect();
@@ -147,10 +151,15 @@ impl ForwardedItems<'_> {
         }
         all.push_str(&own);
         all.push(']');
-        self.items(View::new(&all), open)
+        self.items(View::new(&all), open, call_id)
     }
 
-    fn items(&self, input: View<'_>, open: &mut impl FnMut(Option<&str>) -> EncryptedContent) -> Vec<u8> {
+    fn items(
+        &self,
+        input: View<'_>,
+        open: &mut impl FnMut(Option<&str>) -> EncryptedContent,
+        call_id: &mut impl FnMut(&str) -> Option<String>,
+    ) -> Vec<u8> {
         let text = input.text();
         let mut splice = TextSplice::default();
         let mut entries = Vec::new();
@@ -160,7 +169,7 @@ impl ForwardedItems<'_> {
         for item in input.elements() {
             let stored = if self.history.is_empty() { None } else { referred(item, &mut index) };
             let shown = stored.map_or(item, View::new);
-            let [kind, encrypted, id] = shown.pick(["type", "encrypted_content", "id"]);
+            let [kind, encrypted, id, call] = shown.pick(["type", "encrypted_content", "id", "call_id"]);
             let kind = kind.and_then(View::string).unwrap_or_default();
             let is_reasoning = kind == "reasoning";
             let sealed = encrypted.and_then(View::string).filter(|sealed| !sealed.is_empty());
@@ -177,28 +186,41 @@ impl ForwardedItems<'_> {
             let is_dropped = fate == EncryptedContent::DropItem;
             is_orphan = if is_reasoning { is_dropped } else { is_orphan };
             let place = range(text, item);
-            match fate {
+            let changed = match fate {
                 EncryptedContent::Replace(with) => {
                     let mut object = ObjectSplice::new(shown.text(), shown);
                     object.set("encrypted_content", literal(&with));
-                    splice.replace(place.clone(), object.apply());
-                }
-                EncryptedContent::Keep if is_orphan && id.is_some() => {
-                    let mut object = ObjectSplice::new(shown.text(), shown);
-                    object.remove("id");
-                    splice.replace(place.clone(), object.apply());
+                    Some(object.apply())
                 }
                 EncryptedContent::Keep => {
-                    stored.into_iter().for_each(|stored| splice.replace(place.clone(), stored))
+                    let call = call.and_then(View::string).and_then(|given| call_id(&given));
+                    kept(shown, is_orphan && id.is_some(), call)
+                        .or_else(|| stored.map(|stored| stored.as_bytes().to_vec()))
                 }
-                EncryptedContent::ReplaceItem(with) => splice.replace(place.clone(), with),
-                EncryptedContent::DropItem => {}
-            }
+                EncryptedContent::ReplaceItem(with) => Some(with),
+                EncryptedContent::DropItem => None,
+            };
+            changed.into_iter().for_each(|changed| splice.replace(place.clone(), changed));
             entries.push((place, is_dropped));
         }
         splice.remove(&entries);
         splice.apply(text)
     }
+}
+
+/// The text of an item that stays, with another id of its call, and without its own id if it has no use. None: nothing changes.
+fn kept(item: View<'_>, loses_id: bool, call_id: Option<String>) -> Option<Vec<u8>> {
+    if !loses_id && call_id.is_none() {
+        return None;
+    }
+    let mut object = ObjectSplice::new(item.text(), item);
+    if loses_id {
+        object.remove("id");
+    }
+    if let Some(id) = call_id {
+        object.set("call_id", literal(&id));
+    }
+    Some(object.apply())
 }
 
 /// The stored item that this item refers to; None for an item of its own, and for one that is unknown.

@@ -117,11 +117,12 @@ proptest! {
         let Ok(translated) = translate(body(&request), &RequestLimits::default(), &[]) else { return Ok(()) };
         let mut fates = fates.into_iter();
         let to = Forwarding { model: "up", ..Forwarding::default() };
-        let sent = for_upstream(&translated.native, &to, |_| match fates.next() {
+        let open = |_: Option<&str>| match fates.next() {
             Some(0) => EncryptedContent::DropItem,
             Some(1) => EncryptedContent::Replace("\"quoted\"".into()),
             _ => EncryptedContent::Keep,
-        });
+        };
+        let sent = for_upstream(&translated.native, &to, open, |_| None);
         let sent: Value = serde_json::from_slice(&sent).unwrap();
         prop_assert_eq!(&sent["model"], "up");
         prop_assert_eq!(&sent["store"], false);

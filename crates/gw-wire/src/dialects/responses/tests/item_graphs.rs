@@ -51,7 +51,7 @@ proptest! {
         prop_assert_eq!(listed_items(&kept).count(), sent.len());
         let native = NativeBody { policy: Arc::default(), bytes, dialect: crate::dialects::ClientDialect::Responses, only_native: false, is_kept_here: false };
         let forwarding = Forwarding { model: "m", history: &history, ..Forwarding::default() };
-        let forwarded = for_upstream(&native, &forwarding, |_| EncryptedContent::Keep);
+        let forwarded = for_upstream(&native, &forwarding, |_| EncryptedContent::Keep, |_| None);
         prop_assert!(serde_json::from_slice::<Value>(&forwarded).is_ok());
     }
 }
@@ -90,7 +90,7 @@ fn a_candidate_of_a_reference_is_no_part_of_the_conversation() {
         Some(_) => EncryptedContent::Keep,
         None => EncryptedContent::DropItem,
     };
-    let forwarded = for_upstream(&read.native, &forwarding, open);
+    let forwarded = for_upstream(&read.native, &forwarding, open, |_| None);
     let forwarded: Value = serde_json::from_slice(&forwarded).unwrap();
     assert_eq!(contents(&forwarded["input"]), ["before", "other", "now"], "no upstream knows the thought");
 }

@@ -4,6 +4,11 @@ use super::*;
 use crate::dialects::responses::native::{EncryptedContent, Forwarding, for_upstream, seal_items};
 use crate::reply::ChatReply;
 
+/// The id without its signature.
+fn sent_id(id: &str) -> Option<String> {
+    id.split_once("__thought__").map(|(proper, _)| proper.to_owned())
+}
+
 fn forwarded(body: &str, forwarding: &Forwarding<'_>) -> String {
     let request =
         translate(Bytes::from(body.to_owned()), &RequestLimits::default(), forwarding.history).unwrap();
@@ -12,7 +17,7 @@ fn forwarded(body: &str, forwarding: &Forwarding<'_>) -> String {
         Some("drop") | None => EncryptedContent::DropItem,
         Some(sealed) => EncryptedContent::Replace(sealed.to_uppercase()),
     };
-    String::from_utf8(for_upstream(&request.native, forwarding, open)).unwrap()
+    String::from_utf8(for_upstream(&request.native, forwarding, open, sent_id)).unwrap()
 }
 
 const TO: Forwarding<'_> = Forwarding {
@@ -38,6 +43,18 @@ fn opaque_strings_are_opened_and_foreign_items_left_out() {
     let body = r#"{"model":"m","store":false,"input":[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"keep"},{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"seal"},{"type":"function_call","id":"fc_1","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":""},{"type":"reasoning","id":"rs_3","summary":[],"encrypted_content":"drop"},{"type":"message","id":"msg_1","role":"assistant","content":"x"}]}"#;
     let expected = r#"{"model":"gpt","store":false,"input":[{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"keep"},{"type":"reasoning","id":"rs_2","summary":[],"encrypted_content":"SEAL"},{"type":"function_call","id":"fc_1","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":""},{"type":"message","role":"assistant","content":"x"}]}"#;
     assert_eq!(forwarded(body, &TO), expected);
+}
+
+#[test]
+fn ids_of_calls_are_sent_as_the_caller_decides() {
+    let history = [
+        r#"{"id":"rs_1","type":"reasoning","summary":[],"encrypted_content":"drop"}"#,
+        r#"{"id":"fc_1","type":"function_call","call_id":"a__thought__x","name":"f","arguments":"{}"}"#,
+    ];
+    let to = Forwarding { history: &history, ..TO };
+    let body = r#"{"model":"m","previous_response_id":"resp_0","input":[{"type":"function_call_output","call_id":"a__thought__x","output":"b__thought__y"},{"type":"function_call","call_id":"plain","name":"f","arguments":"{}"}]}"#;
+    let expected = r#"{"model":"gpt","input":[{"type":"function_call","call_id":"a","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"a","output":"b__thought__y"},{"type":"function_call","call_id":"plain","name":"f","arguments":"{}"}],"store":false}"#;
+    assert_eq!(forwarded(body, &to), expected);
 }
 
 #[test]
