@@ -305,10 +305,8 @@ pub trait Adapter: Send + Sync + fmt::Debug {
     /// `InvalidResponse`, or the failure that an error object inside a 200 describes.
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure>;
 
-    /// The usage in a complete answer that says that it failed. None: it tells none.
-    fn failed_usage(&self, _body: &[u8], _reading: &Reading) -> Option<Usage> {
-        None
-    }
+    /// The usage in a complete answer that says that it failed, or that cannot be used. None: it tells none.
+    fn failed_usage(&self, body: &[u8], reading: &Reading) -> Option<Usage>;
 
     /// Reads a complete text completion.
     ///

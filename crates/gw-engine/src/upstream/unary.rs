@@ -64,12 +64,8 @@ impl UnaryResponse {
     /// Reads the answer of a chat and records its usage.
     fn chat(&self, context: &AttemptContext, candidate: &Candidate) -> Result<ChatReply<'_>, Failure> {
         let adapter = candidate.provider.adapter();
-        let decoded = adapter.decode_chat(&self.body, &self.reading).inspect_err(|_| {
-            if let Some(usage) = adapter.failed_usage(&self.body, &self.reading) {
-                context.upstream_calls.observe(self.call, Some(usage), 0);
-            }
-        });
-        let mut reply = self.checked(context, decoded)?;
+        let decoded = adapter.decode_chat(&self.body, &self.reading);
+        let mut reply = self.checked(context, candidate, decoded)?;
         context.upstream_calls.observe(self.call, reply.usage, reply.choices.iter().map(chat_bytes).sum());
         choices::check_part(reply.choices.iter().map(|choice| choice.index), &self.part.share)?;
         reply
@@ -82,7 +78,8 @@ impl UnaryResponse {
     /// Reads the answer of a completion and records its usage.
     fn text(&self, context: &AttemptContext, candidate: &Candidate) -> Result<TextReply<'_>, Failure> {
         let adapter = candidate.provider.adapter();
-        let mut reply = self.checked(context, adapter.decode_completion(&self.body, &self.reading))?;
+        let decoded = adapter.decode_completion(&self.body, &self.reading);
+        let mut reply = self.checked(context, candidate, decoded)?;
         context.upstream_calls.observe(
             self.call,
             reply.usage,
@@ -107,8 +104,20 @@ impl UnaryResponse {
         }
     }
 
-    fn checked<T>(&self, context: &AttemptContext, reply: Result<T, Failure>) -> Result<T, Failure> {
-        reply.inspect_err(|failure| context.upstream_calls.fail(self.call, failure))
+    /// Records the failure of an answer that cannot be used, and the usage that it tells all the same.
+    fn checked<T>(
+        &self,
+        context: &AttemptContext,
+        candidate: &Candidate,
+        reply: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        reply.inspect_err(|failure| {
+            let told = candidate.provider.adapter().failed_usage(&self.body, &self.reading);
+            if let Some(usage) = told {
+                context.upstream_calls.observe(self.call, Some(usage), 0);
+            }
+            context.upstream_calls.fail(self.call, failure);
+        })
     }
 }
 

@@ -165,6 +165,10 @@ impl Dialect for Bedrock {
         if reading.is_native { anthropic::response::decode(body) } else { response::decode(body) }
     }
 
+    fn failed_usage(&self, body: &[u8], reading: &Reading) -> Option<Usage> {
+        if reading.is_native { anthropic::response::failed_usage(body) } else { response::failed_usage(body) }
+    }
+
     fn stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
         if reading.is_native {
             return Box::new(native::NativeStream::new());

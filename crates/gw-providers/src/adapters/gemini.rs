@@ -178,6 +178,10 @@ impl Dialect for Gemini {
         response::decode(body)
     }
 
+    fn failed_usage(&self, body: &[u8], _: &Reading) -> Option<Usage> {
+        response::failed_usage(body)
+    }
+
     fn stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
         Box::new(stream::GeminiStream::default())
     }

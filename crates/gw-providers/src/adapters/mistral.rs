@@ -19,6 +19,7 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
+use gw_wire::usage::Usage;
 
 use super::native::{self, Dialect, Native, Policy};
 use super::openai::moderation::OpenAiModeration;
@@ -83,6 +84,10 @@ impl Dialect for Mistral {
         let mut reply = self.answers.decode_chat(body, &Reading::default())?;
         response::add_order(body, &mut reply);
         Ok(reply)
+    }
+
+    fn failed_usage(&self, body: &[u8], _: &Reading) -> Option<Usage> {
+        self.answers.failed_usage(body, &Reading::default())
     }
 
     fn stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {

@@ -14,6 +14,7 @@ use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::json::View;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextChoice, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Rule};
+use gw_wire::usage::Usage;
 use gw_wire::utf8;
 
 use super::{breakpoints, failure, replay, shaping, tool_names};
@@ -101,6 +102,9 @@ pub(super) trait Dialect: Send + Sync + fmt::Debug {
     /// Reads a complete answer, which is in the client's own dialect if `reading.is_native`. The caller converts
     /// structured-output tools and code fences.
     fn decode<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure>;
+
+    /// The usage in an answer that [`Dialect::decode`] refuses.
+    fn failed_usage(&self, body: &[u8], reading: &Reading) -> Option<Usage>;
 
     /// A new stream decoder. The client gets the stream as it is if `reading.is_native`.
     fn stream(&self, reading: &Reading) -> Box<dyn StreamDecoder>;
@@ -234,6 +238,10 @@ impl<D: Dialect> Adapter for Native<D> {
             .map(|range| View::new(request.body.text(range)).string().unwrap_or_default())
             .collect();
         self.0.embed(&texts, request, target)
+    }
+
+    fn failed_usage(&self, body: &[u8], reading: &Reading) -> Option<Usage> {
+        self.0.failed_usage(body, reading)
     }
 
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {

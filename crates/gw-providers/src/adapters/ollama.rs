@@ -20,6 +20,7 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
+use gw_wire::usage::Usage;
 
 use super::http_call::{JSON, get_json, post_json};
 use super::native::{self, Dialect, Native, Policy};
@@ -91,6 +92,10 @@ impl Dialect for Ollama {
 
     fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
         response::decode(body)
+    }
+
+    fn failed_usage(&self, body: &[u8], _: &Reading) -> Option<Usage> {
+        response::failed_usage(body)
     }
 
     fn stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {

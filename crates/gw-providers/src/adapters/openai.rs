@@ -192,7 +192,9 @@ impl Adapter for OpenAi {
                     return None;
                 }
                 let host = NativeHost { model: Some(target.upstream_model), ..NativeHost::default() };
-                let body = request_body(&client.native.bytes, &host, |_| Signature::Drop).body;
+                let own = target.replay_target();
+                let call_id = |given: &str| replay::sent_id(given, &own, &mut false);
+                let body = request_body(&client.native.bytes, &host, |_| Signature::Drop, call_id).body;
                 let call = post_streamable("/messages/count_tokens", body, false);
                 Some(CountCall { call, member: "input_tokens" })
             }
@@ -234,7 +236,7 @@ impl Adapter for OpenAi {
     }
 
     fn failed_usage(&self, body: &[u8], reading: &Reading) -> Option<Usage> {
-        reading.is_native.then(|| responses::failed_usage(body)).flatten()
+        if reading.is_native { responses::failed_usage(body) } else { usage::of_failed(body) }
     }
 
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {

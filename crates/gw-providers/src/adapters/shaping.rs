@@ -10,11 +10,13 @@ use std::sync::Arc;
 
 use gw_wire::event::Event;
 use gw_wire::reply::{ChatChoice, ChatReply, Finish};
+use gw_wire::usage::text_bytes;
 
 use super::bounded::Bounded;
 use super::replay::{SealingStream, seal_reply};
 use crate::adapter::{Reading, StreamDecoder};
 use crate::adapters::sse_adapter::EventSink;
+use crate::adapters::written::report;
 
 /// Converts a complete answer.
 pub(super) fn reply(reply: &mut ChatReply<'_>, reading: &Reading) {
@@ -63,6 +65,8 @@ fn own_name<'r>(reading: &'r Reading, sent: &str) -> Option<&'r str> {
 fn json_tool(choice: &mut ChatChoice<'_>, tool: &str) {
     let Some(at) = choice.tool_calls.iter().position(|call| call.name == tool) else { return };
     let call = choice.tool_calls.remove(at);
+    // Some providers cannot forbid several calls. The first one is the answer.
+    choice.tool_calls.retain(|call| call.name != tool);
     // Text beside the call is not JSON and would make the answer invalid.
     choice.content = Some(or_empty_object(call.arguments));
     if choice.tool_calls.is_empty() && choice.finish == Some(Finish::ToolCalls) {
@@ -127,8 +131,8 @@ impl StreamDecoder for ShapedStream {
 #[derive(Default)]
 struct ShapingState {
     reading: Reading,
-    /// Calls of the structured-output tool.
-    json_calls: HashSet<(u32, u32)>,
+    /// Calls of the structured-output tool, each with whether it is the first of its choice, which is the answer.
+    json_calls: HashMap<(u32, u32), bool>,
     /// Choices with a call that the client sees.
     called: HashSet<u32>,
     /// Choices whose answer is a call of the structured-output tool.
@@ -165,16 +169,18 @@ impl ShapingState {
             Event::ToolStart { choice, call, name, id } => {
                 if self.reading.json_tool.as_deref() == Some(&*name) {
                     self.asides.retain(|(known, _)| *known != choice);
-                    self.json_calls.insert((choice, call));
-                    self.json_choices.insert(choice);
+                    self.json_calls.insert((choice, call), self.json_choices.insert(choice));
                 } else {
                     self.called.insert(choice);
                     self.tool_start(choice, call, id, name, sink);
                 }
             }
             Event::ToolArgs { choice, call, fragment } => {
-                if self.json_calls.contains(&(choice, call)) {
-                    self.text(choice, fragment, sink);
+                if let Some(is_answer) = self.json_calls.get(&(choice, call)).copied() {
+                    match is_answer {
+                        true => self.text(choice, fragment, sink),
+                        false => report(text_bytes(&fragment), sink),
+                    }
                 } else if let Some(input) = self.inputs.get_mut(&(choice, call)) {
                     let before = input.held_bytes();
                     let fragment: Cow<'_, str> = Cow::Owned(input.push(&fragment));

@@ -2,7 +2,7 @@
 //! and stops after the end or an error. The state of a dialect reads the events.
 
 use gw_wire::event::Event;
-use gw_wire::failure::Failure;
+use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::sse::{MAX_EVENT_BYTES, SseDecoder, hold};
 
 use super::failure::invalid;
@@ -41,6 +41,10 @@ pub(super) struct UpstreamEvent<'a> {
 pub(super) struct StreamProgress {
     /// At least one event came.
     pub(super) has_begun: bool,
+    /// The event that is read is the first one.
+    is_first: bool,
+    /// The model gave up its answer. The usage may follow, so the stream goes on to its end.
+    given_up: Option<Box<Failure>>,
     /// The end or an error was reported. The rest of the body is ignored.
     pub(super) is_over: bool,
 }
@@ -54,8 +58,32 @@ impl StreamProgress {
         }
     }
 
+    /// Notes that an event came. Returns whether it is the first one.
+    pub(super) fn begin(&mut self) -> bool {
+        self.is_first = !std::mem::replace(&mut self.has_begun, true);
+        self.is_first
+    }
+
+    /// The kind of an error in the current event that names none. A provider that begins with an error has refused the request.
+    pub(super) fn error_kind(&self) -> FailureKind {
+        if self.is_first { FailureKind::Server } else { FailureKind::StreamBroken }
+    }
+
+    /// Notes that the model gave up its answer. The failure is reported with the end of the stream.
+    pub(super) fn give_up(&mut self, failure: Failure) {
+        self.given_up.get_or_insert_with(|| Box::new(failure));
+    }
+
+    /// Reports that the model gave up, if it did. Called when nothing more is expected.
+    pub(super) fn report_given_up(&mut self, sink: EventSink<'_>) {
+        if let Some(failure) = self.given_up.take() {
+            self.fail(*failure, sink);
+        }
+    }
+
     /// Reports the end. A stream that is over stays as it is.
     pub(super) fn end(&mut self, sink: EventSink<'_>) {
+        self.report_given_up(sink);
         if !std::mem::replace(&mut self.is_over, true) {
             sink(Event::End);
         }
@@ -115,7 +143,7 @@ fn pass_on<S: StreamState>(state: &mut S, name: &[u8], data: &[u8], is_last: boo
     if progress.is_over || data.is_empty() {
         return;
     }
-    let is_first = !std::mem::replace(&mut progress.has_begun, true);
+    let is_first = progress.begin();
     state.event(UpstreamEvent { name, data, is_first, is_last }, sink);
 }
 
@@ -174,6 +202,7 @@ impl<S: StreamState> StreamDecoder for SseAdapter<S> {
         if !state.progress().has_begun {
             state.progress().fail(invalid(S::EMPTY_BODY), sink);
         }
+        state.progress().report_given_up(sink);
     }
 
     fn held_bytes(&self) -> usize {

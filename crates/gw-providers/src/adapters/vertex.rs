@@ -22,6 +22,7 @@ use gw_wire::dialects::ClientDialect;
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest};
+use gw_wire::usage::Usage;
 
 use self::claude::VertexClaude;
 use self::gemini::VertexGemini;
@@ -167,6 +168,10 @@ impl Adapter for Vertex {
         target: &Target<'_>,
     ) -> Result<HttpCall, Failure> {
         self.dialect_of(target).embeddings(request, inputs, target)
+    }
+
+    fn failed_usage(&self, body: &[u8], reading: &Reading) -> Option<Usage> {
+        self.dialect(reading.is_claude).failed_usage(body, reading)
     }
 
     fn decode_chat<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {

@@ -8,6 +8,7 @@ mod cost;
 mod cost_lines;
 mod damaged_journal;
 mod divided_endings;
+mod failed_answers;
 mod grouped_sums;
 mod hour_writes;
 mod log_size;

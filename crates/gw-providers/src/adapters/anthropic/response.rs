@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
+use gw_wire::usage::Usage;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -15,6 +16,14 @@ use super::wire::{
 use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{gave_up, invalid, invalid_json, reported};
 use crate::adapters::replay::order::{self, Order, joined};
+
+/// The usage in a response that cannot be used.
+pub(in crate::adapters) fn failed_usage(body: &[u8]) -> Option<Usage> {
+    let message: AnthropicMessage<'_> = serde_json::from_slice(body).ok()?;
+    let mut counts = AnthropicUsage::default();
+    counts.take(message.usage?);
+    counts.usage()
+}
 
 /// Decodes a complete response.
 pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use gw_wire::dialects::ClientDialect;
 use gw_wire::event::Event;
-use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::failure::Failure;
 use gw_wire::reply::Finish;
 use gw_wire::utf8;
 use serde_json::Value;
@@ -77,7 +77,7 @@ impl StreamState for AnthropicStreamState {
             }
             Err(_) if name == b"error" => {
                 let message = String::from_utf8_lossy(data).into_owned();
-                self.fail(reported(&Value::String(message), FailureKind::StreamBroken), sink);
+                self.fail(reported(&Value::String(message), self.progress.error_kind()), sink);
             }
             // The answer was complete before this event.
             Err(_) if is_last && self.is_finished => {}
@@ -170,7 +170,7 @@ impl AnthropicStreamState {
                 || name == b"error" =>
             {
                 let error = serde_json::from_slice(data).unwrap_or(Value::Null);
-                self.fail(reported(&error, FailureKind::StreamBroken), sink);
+                self.fail(reported(&error, self.progress.error_kind()), sink);
             }
             // The documentation announces that new event types may be added at any time.
             _ => {}
@@ -211,6 +211,7 @@ impl AnthropicStreamState {
             && !std::mem::replace(&mut self.is_finished, true)
         {
             if reason.0 == FAILED {
+                self.counts.usage().into_iter().for_each(|used| sink(Event::Usage(used)));
                 return self.fail(gave_up(FAILED), sink);
             }
             self.blocks.close(sink);

@@ -106,7 +106,7 @@ impl NativeStream {
         let Ok(data) = STANDARD.decode(chunk.bytes.0.as_bytes()) else {
             return self.state.progress().fail(invalid("an event of the stream is not base64"), sink);
         };
-        let is_first = !std::mem::replace(&mut self.state.progress().has_begun, true);
+        let is_first = self.state.progress().begin();
         self.state.event(UpstreamEvent { name: b"", data: &data, is_first, is_last: false }, sink);
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatChoice, ChatReply, Finish, ToolCall};
+use gw_wire::usage::Usage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -90,6 +91,12 @@ struct ConverseReasoningText<'a> {
     text: Option<Text<'a>>,
     #[serde(borrow)]
     signature: Option<Text<'a>>,
+}
+
+/// The usage in a response that cannot be used.
+pub(super) fn failed_usage(body: &[u8]) -> Option<Usage> {
+    let answer: ConverseResponse<'_> = serde_json::from_slice(body).ok()?;
+    usage::read(answer.usage?)
 }
 
 /// Decodes the response. A 200 without `output` is an invalid response.

@@ -65,6 +65,8 @@ struct BedrockStreamState {
     /// The block of the last delta.
     last: Option<u32>,
     is_finished: bool,
+    /// The model gave up its answer. The usage follows.
+    given_up: Option<Box<Failure>>,
     /// The end or an error was emitted; the rest of the stream is ignored.
     is_over: bool,
 }
@@ -100,6 +102,9 @@ impl StreamDecoder for BedrockStream {
     }
 
     fn eof(&mut self, sink: EventSink<'_>) {
+        if let Some(failure) = self.state.given_up.take() {
+            return self.state.fail(*failure, sink);
+        }
         // After the finish reason only the usage can be missing, and the caller estimates it.
         if self.state.is_finished {
             return;
@@ -212,12 +217,17 @@ impl BedrockStreamState {
             }
             "messageStop" => {
                 let event: MessageStop<'_> = read(payload)?;
-                self.finish(event.stop_reason, sink)
+                self.given_up =
+                    self.finish(event.stop_reason, sink).err().map(Box::new).or(self.given_up.take());
+                Ok(())
             }
             "metadata" => {
                 let event: Metadata<'_> = read(payload)?;
                 if let Some(usage) = event.usage.and_then(usage::read) {
                     sink(Event::Usage(usage));
+                }
+                if let Some(failure) = self.given_up.take() {
+                    return Err(*failure);
                 }
                 if self.is_finished {
                     self.is_over = true;

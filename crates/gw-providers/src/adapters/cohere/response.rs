@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
+use gw_wire::usage::Usage;
 use serde_json::Value;
 
 use super::wire::{CohereCall, CohereMessage, CohereReply, add_citations};
@@ -14,6 +15,12 @@ use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::model_list::ModelList;
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{Block, Order};
+
+/// The usage in an answer that cannot be used.
+pub(super) fn failed_usage(body: &[u8]) -> Option<Usage> {
+    let reply: CohereReply<'_> = serde_json::from_slice(body).ok()?;
+    usage::read(reply.usage.as_ref()?)
+}
 
 /// Reads a chat answer. It does not hold the model's name.
 pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {

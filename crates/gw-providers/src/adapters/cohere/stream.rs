@@ -62,11 +62,11 @@ impl StreamState for CohereStreamState {
         let failure = match serde_json::from_str::<wire::CohereEvent<'_>>(text) {
             Ok(event) if name == b"error" || is_error(&event) => {
                 let error = serde_json::from_str(text).unwrap_or(Value::Null);
-                reported(&error, FailureKind::StreamBroken)
+                reported(&error, self.progress.error_kind())
             }
             Ok(event) => return self.read(event, sink),
             Err(_) if name == b"error" => {
-                reported(&Value::String(text.to_owned()), FailureKind::StreamBroken)
+                reported(&Value::String(text.to_owned()), self.progress.error_kind())
             }
             Err(_) if is_last => cut_event(),
             Err(fault) => invalid_event(&fault),

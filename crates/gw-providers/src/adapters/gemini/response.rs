@@ -20,6 +20,12 @@ use crate::adapters::replay::order::{Block, Order, joined};
 
 pub(super) use crate::adapters::replay::DETAILS;
 
+/// The usage in a response that cannot be used.
+pub(in crate::adapters) fn failed_usage(body: &[u8]) -> Option<Usage> {
+    let answer: GeminiResponse<'_> = serde_json::from_slice(body).ok()?;
+    answer.usage_metadata?.usage()
+}
+
 /// Decodes a complete response.
 pub(in crate::adapters) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     let text = body_text(body)?;

@@ -170,7 +170,9 @@ impl GeminiStreamState {
         if self.is_over || data.is_empty() || data == b"[DONE]" {
             return;
         }
-        self.has_begun = true;
+        // A provider that begins with an error has refused the request.
+        let is_first = !std::mem::replace(&mut self.has_begun, true);
+        let error_kind = if is_first { FailureKind::Server } else { FailureKind::StreamBroken };
         let Ok(text) = utf8::text(data) else {
             return match is_last {
                 true => self.fail_cut_off(sink),
@@ -181,9 +183,9 @@ impl GeminiStreamState {
             Ok(answer) if answer.error.is_none() => self.response(answer, sink),
             Ok(_) => {
                 let error = serde_json::from_str(text).unwrap_or(Value::Null);
-                self.fail(errors::reported(&error, FailureKind::StreamBroken), sink);
+                self.fail(errors::reported(&error, error_kind), sink);
             }
-            Err(fault) => self.unreadable_event(text, is_last, &fault, sink),
+            Err(fault) => self.unreadable_event(text, is_last, &fault, error_kind, sink),
         }
     }
 
@@ -194,11 +196,12 @@ impl GeminiStreamState {
         text: &str,
         is_last: bool,
         fault: &serde_json::Error,
+        error_kind: FailureKind,
         sink: EventSink<'_>,
     ) {
         let value: Value = serde_json::from_str(text).unwrap_or(Value::Null);
         match errors::in_list(&value) {
-            Some(error) => self.fail(errors::reported(error, FailureKind::StreamBroken), sink),
+            Some(error) => self.fail(errors::reported(error, error_kind), sink),
             None if is_last && fault.is_eof() => self.fail_cut_off(sink),
             None => self.fail(invalid_json(fault), sink),
         }

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::{ChatChoice, ChatReply, ToolCall};
+use gw_wire::usage::Usage;
 use serde_json::Value;
 
 use super::wire::{OllamaCall, OllamaLine};
@@ -12,6 +13,12 @@ use super::{errors, logprobs};
 use crate::adapter::ListedModel;
 use crate::adapters::failure::{body_text, invalid, invalid_json};
 use crate::adapters::model_list::{ModelList, makes_embeddings};
+
+/// The usage in an answer that cannot be used.
+pub(super) fn failed_usage(body: &[u8]) -> Option<Usage> {
+    let line: OllamaLine<'_> = serde_json::from_slice(body).ok()?;
+    line.usage()
+}
 
 /// Reads an answer of `/api/chat` or `/api/generate`.
 pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {

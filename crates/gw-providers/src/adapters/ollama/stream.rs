@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use gw_wire::event::Event;
-use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::failure::Failure;
 use gw_wire::stream::MAX_TOOL_CALLS;
 
 use super::response::{UsedIds, tool_call};
@@ -44,7 +44,7 @@ impl StreamState for OllamaStreamState {
             return self.fail(invalid("a line of the stream is not UTF-8"), sink);
         };
         let failure = match serde_json::from_str::<OllamaLine<'_>>(text) {
-            Ok(line) if line.error.is_some() => errors::reported(text, FailureKind::StreamBroken),
+            Ok(line) if line.error.is_some() => errors::reported(text, self.progress.error_kind()),
             Ok(line) => return self.read(line, sink),
             Err(_) if event.is_last && !event.is_first => {
                 broken("The upstream's stream ended in the middle of a line.")

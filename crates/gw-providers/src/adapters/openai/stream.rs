@@ -1,10 +1,11 @@
 //! Streams of OpenAI's dialect, chat and text. Each event is parsed once, and its texts are not copied.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 use std::ops::Range;
 
 use gw_wire::event::{Event, thought_bytes};
-use gw_wire::failure::{Failure, FailureKind};
+use gw_wire::failure::Failure;
 use gw_wire::json::View;
 use gw_wire::reply::{Finish, STOP_SEQUENCE};
 use gw_wire::usage::Usage;
@@ -23,6 +24,9 @@ use crate::adapters::sse_adapter::{
 use crate::adapters::template::{Template, place_of};
 use crate::adapters::written::report;
 
+/// Approximate memory of a choice in the set of choices with a legacy call.
+const LEGACY_BYTES: usize = 16;
+
 /// Decodes one stream.
 pub(super) type OpenAiStream = SseAdapter<OpenAiStreamState>;
 
@@ -30,6 +34,8 @@ pub(super) type OpenAiStream = SseAdapter<OpenAiStreamState>;
 pub(super) struct OpenAiStreamState {
     progress: StreamProgress,
     calls: ToolCallTracker,
+    /// The choices with a call in OpenAI's older form.
+    legacy: HashSet<u32>,
     template: Template,
     located: TextLocations,
     is_model_known: bool,
@@ -73,7 +79,7 @@ impl StreamState for OpenAiStreamState {
         };
         if name == b"error" {
             let error = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
-            return self.fail(reported(&error, FailureKind::StreamBroken), sink);
+            return self.fail(reported(&error, self.progress.error_kind()), sink);
         }
         let read = quick::envelope(text).map_or_else(|| serde_json::from_str(text), Ok);
         let Ok(envelope) = read else {
@@ -105,7 +111,7 @@ impl StreamState for OpenAiStreamState {
     }
 
     fn held_bytes(&self) -> usize {
-        self.calls.held_bytes() + self.located.held_bytes()
+        self.calls.held_bytes() + self.located.held_bytes() + self.legacy.len() * LEGACY_BYTES
     }
 }
 
@@ -135,7 +141,7 @@ impl OpenAiStreamState {
     fn envelope(&mut self, mut envelope: OpenAiEnvelope<'_>, text: &str, sink: EventSink<'_>) {
         if envelope.is_error() {
             let error = serde_json::from_str(text).unwrap_or(Value::Null);
-            self.fail(reported(&error, FailureKind::StreamBroken), sink);
+            self.fail(reported(&error, self.progress.error_kind()), sink);
             return;
         }
         self.start(&mut envelope, sink);
@@ -156,6 +162,7 @@ impl OpenAiStreamState {
         }
         if let Some(used) = used.and_then(usage::read) {
             sink(Event::Usage(Usage { has_unpriced: used.has_unpriced || self.has_other_tier, ..used }));
+            self.progress.report_given_up(sink);
         }
     }
 
@@ -215,11 +222,16 @@ impl OpenAiStreamState {
         match finish_kind {
             None => {}
             Some(FinishReason::Failed) => {
-                self.fail(gave_up(choice.finish_reason.as_ref().map_or("error", |reason| &reason.0)), sink)
+                let reason = choice.finish_reason.as_ref().map_or("error", |reason| &reason.0);
+                self.progress.give_up(gave_up(reason));
             }
             Some(FinishReason::Known(reason)) => sink(Event::Finish { choice: index, reason }),
             Some(FinishReason::Unknown) => {
-                let reason = if self.calls.any(index) { Finish::ToolCalls } else { Finish::Stop };
+                let reason = match (self.calls.any(index), self.legacy.contains(&index)) {
+                    (true, _) => Finish::ToolCalls,
+                    (false, true) => Finish::FunctionCall,
+                    (false, false) => Finish::Stop,
+                };
                 sink(Event::Finish { choice: index, reason });
             }
         }
@@ -234,6 +246,7 @@ impl OpenAiStreamState {
             let name = call.name.map(|name| name.0).filter(|text| !text.is_empty());
             let arguments = call.arguments.map(|text| text.0).filter(|text| !text.is_empty());
             if name.is_some() || arguments.is_some() {
+                self.legacy.insert(choice);
                 sink(Event::FunctionCall { choice, name, arguments });
             }
         }

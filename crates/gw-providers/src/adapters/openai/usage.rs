@@ -7,6 +7,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::lenient::RawText;
+use super::wire::OpenAiEnvelope;
 
 /// The counts by the name of their member.
 #[derive(Default)]
@@ -314,6 +315,12 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
         estimated: odd,
         ..Usage::default()
     })
+}
+
+/// The usage in an answer that cannot be used.
+pub(super) fn of_failed(body: &[u8]) -> Option<Usage> {
+    let envelope: OpenAiEnvelope<'_> = serde_json::from_slice(body).ok()?;
+    read_in_tier(envelope.usage_text()?, envelope.service_tier)
 }
 
 /// As [`read`], for a call whose upstream reports this `service_tier`.

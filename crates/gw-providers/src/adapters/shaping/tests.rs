@@ -99,6 +99,32 @@ fn the_input_of_a_json_tool_is_the_answer() {
 }
 
 #[test]
+fn the_first_call_of_a_json_tool_is_the_answer() {
+    let reading = Reading { json_tool: Some("out".to_owned()), ..Reading::default() };
+    let events =
+        vec![start(0, "out"), args(0, "{}"), start(1, "out"), args(1, "[1]"), finish(Finish::ToolCalls)];
+    assert!(played(reading.clone(), events).starts_with("t:{} "), "the second call is no text");
+    let call = |arguments: &'static str| ToolCall {
+        id: "".into(),
+        name: "out".into(),
+        arguments: arguments.into(),
+        custom: false,
+    };
+    let mut reply = ChatReply {
+        choices: vec![ChatChoice {
+            tool_calls: vec![call("{}"), call("[1]")],
+            finish: Some(Finish::ToolCalls),
+            ..ChatChoice::default()
+        }],
+        ..ChatReply::default()
+    };
+    super::reply(&mut reply, &reading);
+    let choice = &reply.choices[0];
+    assert_eq!((choice.content.as_deref(), choice.finish), (Some("{}"), Some(Finish::Stop)));
+    assert!(choice.tool_calls.is_empty());
+}
+
+#[test]
 fn a_call_beside_a_json_tool_stays_a_call() {
     let reading = Reading { json_tool: Some("out".to_owned()), ..Reading::default() };
     let events = vec![start(1, "real"), args(1, "{}"), finish(Finish::ToolCalls)];

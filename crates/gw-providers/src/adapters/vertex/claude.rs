@@ -13,6 +13,7 @@ use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::Failure;
 use gw_wire::reply::ChatReply;
 use gw_wire::request::ChatRequest;
+use gw_wire::usage::Usage;
 use http::{HeaderName, HeaderValue};
 
 use super::location::ProjectLocation;
@@ -110,6 +111,10 @@ impl Dialect for VertexClaude {
 
     fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
         response::decode(body)
+    }
+
+    fn failed_usage(&self, body: &[u8], _: &Reading) -> Option<Usage> {
+        response::failed_usage(body)
     }
 
     fn stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {

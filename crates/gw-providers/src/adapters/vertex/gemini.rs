@@ -7,6 +7,7 @@ use gw_wire::conversation::{Conversation, ToolChoice};
 use gw_wire::failure::Failure;
 use gw_wire::reply::{ChatReply, EmbeddingsReply};
 use gw_wire::request::EmbeddingsRequest;
+use gw_wire::usage::Usage;
 
 use super::embeddings;
 use super::location::ProjectLocation;
@@ -48,6 +49,10 @@ impl Dialect for VertexGemini {
 
     fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
         response::decode(body)
+    }
+
+    fn failed_usage(&self, body: &[u8], _: &Reading) -> Option<Usage> {
+        response::failed_usage(body)
     }
 
     fn stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {

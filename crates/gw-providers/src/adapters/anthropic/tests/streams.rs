@@ -229,14 +229,17 @@ fn an_error_in_the_stream_is_an_error() {
         ("billing_error", FailureKind::Billing),
         ("not_found_error", FailureKind::ModelMissing),
         ("invalid_request_error", FailureKind::BadRequest),
-        ("something_new", FailureKind::StreamBroken),
+        // The provider has refused the request: nothing came before.
+        ("something_new", FailureKind::Server),
     ] {
         let error = format!(r#"{{"type":"error","error":{{"type":"{kind}","message":"m"}}}}"#);
         let heard = whole(&stream(&[&error, START, STOP]));
         assert_eq!((heard.failures, heard.lines.len()), (vec![expected], 1), "{kind}");
     }
-    assert_eq!(whole("event: error\ndata: gone\n\n").failures, [FailureKind::StreamBroken]);
-    assert_eq!(whole("event: error\ndata: {\"message\":\"gone\"}\n\n").failures, [FailureKind::StreamBroken]);
+    let unknown = r#"{"type":"error","error":{"type":"something_new","message":"m"}}"#;
+    assert_eq!(whole(&stream(&[START, unknown])).failures, [FailureKind::StreamBroken]);
+    assert_eq!(whole("event: error\ndata: gone\n\n").failures, [FailureKind::Server]);
+    assert_eq!(whole("event: error\ndata: {\"message\":\"gone\"}\n\n").failures, [FailureKind::Server]);
     assert_eq!(whole("data: {\"error\":{\"type\":\"api_error\"}}\n\n").failures, [FailureKind::Server]);
 }
 

@@ -249,7 +249,8 @@ fn a_broken_stream_is_an_error() {
     assert_eq!(whole(&format!("{text}data: {{\"candidates\":[")), ["text 0: x", "error StreamBroken"]);
     assert_eq!(whole("[{\"candidates\":[{\"content\""), ["error StreamBroken"]);
     let nameless = r#"{"error":{"message":"?"}}"#;
-    assert_eq!(whole(nameless), ["error StreamBroken"]);
+    assert_eq!(whole(nameless), ["error Server"]);
+    assert_eq!(whole(&format!("{text}data: {nameless}\n\n")), ["text 0: x", "error StreamBroken"]);
 }
 
 #[test]

@@ -67,8 +67,8 @@ struct ResponseEvent<'a> {
 }
 
 impl StreamState for ResponsesStreamState {
-    fn framing(_: u8) -> Framing {
-        Framing::Events
+    fn framing(first: u8) -> Framing {
+        if first == b'{' { Framing::Document } else { Framing::Events }
     }
 
     fn progress(&mut self) -> &mut StreamProgress {
@@ -90,7 +90,7 @@ impl StreamState for ResponsesStreamState {
         };
         if read.kind == "error" || name == b"error" {
             let error = serde_json::from_str(text).unwrap_or(Value::Null);
-            return self.fail(reported(&error, FailureKind::StreamBroken), sink);
+            return self.fail(reported(&error, self.progress.error_kind()), sink);
         }
         let name = read.kind.clone();
         if name != "response.failed" {
@@ -100,6 +100,14 @@ impl StreamState for ResponsesStreamState {
             sink(Event::Frame { dialect: ClientDialect::Responses, name: &name, data });
         }
         self.read(read, text, sink);
+    }
+
+    /// An error, which the upstream calls a stream.
+    fn document(&mut self, document: &[u8], sink: EventSink<'_>) {
+        let Ok(body) = serde_json::from_slice::<Value>(document) else { return };
+        if body.get("error").is_some_and(|error| !error.is_null()) {
+            self.fail(reported(&body, FailureKind::Server), sink);
+        }
     }
 
     fn held_bytes(&self) -> usize {

@@ -121,8 +121,8 @@ fn u15_an_error_as_first_event_is_the_only_event() {
         (r#"{"error":{"code":"insufficient_quota","message":"x"}}"#, FailureKind::Billing),
         (r#"{"error":{"code":"context_length_exceeded","message":"x"}}"#, FailureKind::ContextLength),
         (r#"{"error":{"type":"invalid_request_error","message":"x"}}"#, FailureKind::BadRequest),
-        (r#"{"error":"something"}"#, FailureKind::StreamBroken),
-        (r#"{"error":{}}"#, FailureKind::StreamBroken),
+        (r#"{"error":"something"}"#, FailureKind::Server),
+        (r#"{"error":{}}"#, FailureKind::Server),
         (
             r#"{"object":"error","message":"boom","type":"InternalServerError","code":500}"#,
             FailureKind::Server,
