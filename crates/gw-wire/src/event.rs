@@ -93,7 +93,7 @@ pub enum Event<'a> {
     FunctionCall {
         /// Choice index.
         choice: u32,
-        /// The function's name, in one fragment only.
+        /// The function's name. The first one counts.
         name: Option<Cow<'a, str>>,
         /// A fragment of the arguments.
         arguments: Option<Cow<'a, str>>,

@@ -232,7 +232,7 @@ fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
         put(out, ",\"function_call\":{\"name\":");
         write_str(out, name);
         put(out, ",\"arguments\":");
-        write_str(out, arguments);
+        write_str(out, if arguments.is_empty() { "{}" } else { arguments });
         out.push(b'}');
     }
     for (index, picture) in (0_u32..).zip(&choice.images) {
@@ -255,8 +255,7 @@ fn chat_choice(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str) {
 
 /// The finish reason that a choice is written with.
 pub(crate) fn finish_of(choice: &ChatChoice<'_>) -> Finish {
-    let made = if choice.tool_calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
-    choice.finish.unwrap_or(made)
+    choice.finish.unwrap_or_else(|| choice.made_finish())
 }
 
 /// Upper bound of the bytes of an image in an answer, if nothing in it needs an escape.

@@ -87,7 +87,7 @@ pub struct ChatChoice<'a> {
     pub refusal: Option<Cow<'a, str>>,
     /// Tool calls in order.
     pub tool_calls: Vec<ToolCall<'a>>,
-    /// Legacy function call (name, arguments).
+    /// Legacy function call: the name, and the arguments as JSON text ("" is written as "{}").
     pub function_call: Option<(Cow<'a, str>, Cow<'a, str>)>,
     /// Generated images in order.
     pub images: Vec<Image<'a>>,
@@ -106,6 +106,16 @@ impl ChatChoice<'_> {
     pub fn legacy_call(&self) -> Option<(&str, &str)> {
         let (name, arguments) = self.function_call.as_ref().filter(|_| self.tool_calls.is_empty())?;
         Some((name, arguments))
+    }
+
+    /// The finish reason if the upstream sent none or an unknown one.
+    #[must_use]
+    pub fn made_finish(&self) -> Finish {
+        match (self.tool_calls.is_empty(), &self.function_call) {
+            (false, _) => Finish::ToolCalls,
+            (true, Some(_)) => Finish::FunctionCall,
+            (true, None) => Finish::Stop,
+        }
     }
 
     /// Whether the choice says that it is whole, and has a call of a tool whose arguments are not JSON.

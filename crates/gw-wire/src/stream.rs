@@ -88,7 +88,11 @@ pub struct Closing<'a> {
 #[derive(Debug, Default)]
 struct ChoiceState {
     finish: Option<Finish>,
+    /// The upstream has sent a part of this choice. Otherwise a later choice has opened it.
+    is_begun: bool,
     tools: Vec<StreamedTool>,
+    /// The call in OpenAI's older form, of which a choice has one.
+    function: Option<StreamedFunction>,
     /// Number of images so far.
     images: u32,
     /// The position of each call, by the decoder's number.
@@ -107,10 +111,18 @@ struct StreamedTool {
     is_custom: bool,
 }
 
+#[derive(Debug, Default)]
+struct StreamedFunction {
+    is_named: bool,
+    has_arguments: bool,
+}
+
 /// Turns events into the client's chunks. Each stream has its own.
 #[derive(Debug)]
 pub struct Normaliser {
     opening: Opening,
+    /// The prompts that share the choices.
+    prompts: u32,
     /// `data: {…"choices":[{"index":`, made with the first chunk.
     head: Vec<u8>,
     /// The end of a chunk after its choice: `]}` or `],"usage":null}`, and the blank line.
@@ -163,6 +175,7 @@ impl Normaliser {
         Self {
             encoder: opening.encoder(),
             opening,
+            prompts: 1,
             head: Vec::new(),
             tail,
             text_frame: TextFrame::default(),
@@ -182,6 +195,13 @@ impl Normaliser {
             is_recording: false,
             reading: None,
         }
+    }
+
+    /// The normaliser of an answer to several prompts, each of which has as many of the choices. An answer without a choice for one of
+    /// them is invalid.
+    #[must_use]
+    pub fn with_prompts(self, prompts: usize) -> Self {
+        Self { prompts: u32::try_from(prompts).unwrap_or(u32::MAX), ..self }
     }
 
     /// The bytes that the client usually gets for a piece of an upstream's stream, so that its output need not grow in steps.
@@ -346,9 +366,10 @@ impl Normaliser {
         self.answer_bytes.div_ceil(BYTES_PER_TOKEN).max(self.pieces)
     }
 
-    /// Opens this choice and all before it: makes the chunk head and writes the role chunks in the order of the choices.
+    /// Opens this choice and all before it: makes the chunk head and writes the role chunks in the order of the choices, because
+    /// openai-python finds a choice by its position.
     fn open(&mut self, choice: u32, out: &mut Vec<u8>) -> bool {
-        if (choice as usize) < self.choices.len() {
+        if self.mark_begun(choice) {
             return true;
         }
         if choice >= self.opening.choices {
@@ -358,16 +379,29 @@ impl Normaliser {
             self.make_head();
         }
         self.has_content = true;
-        while self.choices.len() <= choice as usize {
-            if self.opening.shape == Shape::Chat && !self.is_continuation {
+        if self.opening.shape == Shape::Chat && !self.is_continuation {
+            for index in self.choices.len()..=choice as usize {
                 out.extend_from_slice(&self.head);
-                put_int(out, self.choices.len() as u64);
+                put_int(out, index as u64);
                 put(out, ",\"delta\":{\"role\":\"assistant\"},\"finish_reason\":null");
                 out.extend_from_slice(self.tail);
             }
-            self.choices.push(ChoiceState::default());
         }
+        self.add_choices(choice);
         true
+    }
+
+    /// Notes that the upstream has begun an open choice. Returns false if the choice is not open.
+    fn mark_begun(&mut self, choice: u32) -> bool {
+        let Some(state) = self.choices.get_mut(choice as usize) else { return false };
+        state.is_begun = true;
+        true
+    }
+
+    /// Adds this choice, which the upstream has begun, and the choices between the known ones and this one.
+    fn add_choices(&mut self, choice: u32) {
+        self.choices.resize_with(choice as usize, ChoiceState::default);
+        self.choices.push(ChoiceState { is_begun: true, ..ChoiceState::default() });
     }
 
     /// Fails the stream because of a choice beyond those that were asked for. Returns false, as for a choice that is not open.

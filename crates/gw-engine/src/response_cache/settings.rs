@@ -34,13 +34,13 @@ pub struct SemanticSettings {
     pub timeout: Duration,
 }
 
-/// The problems of the embedding models. A model that its provider may yet list is accepted.
+/// The problems of the embedding models, each after its alias. A model that its provider may yet list is accepted.
 #[must_use]
 pub fn semantic_problems(
     all: &[SemanticSettings],
     catalog: &Catalog,
     discovers: impl Fn(&str) -> bool,
-) -> Vec<String> {
+) -> Vec<(String, String)> {
     let problem = |settings: &SemanticSettings| {
         let SemanticSettings { alias, embedding_model: id, .. } = settings;
         let provider = id.split_once('/').map_or("", |(provider, _)| provider);
@@ -50,7 +50,7 @@ pub fn semantic_problems(
             None if discovers(provider) => return None,
             None => "is in no catalogue",
         };
-        Some(format!("cache.semantic for '{alias}': the model '{id}' {what}"))
+        Some((alias.clone(), format!("the model '{id}' {what}")))
     };
     all.iter().filter_map(problem).collect()
 }

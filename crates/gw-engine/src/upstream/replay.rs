@@ -11,7 +11,6 @@ pub(crate) fn replay_chat(reply: ChatReply<'_>, play: &mut dyn FnMut(Event<'_>))
     for choice in reply.choices {
         let index = choice.index;
         play_parts(&choice, play);
-        let made = if choice.tool_calls.is_empty() { Finish::Stop } else { Finish::ToolCalls };
         if let Some((name, arguments)) = &choice.function_call {
             let (name, arguments) = (name.as_ref().into(), arguments.as_ref().into());
             play(Event::FunctionCall { choice: index, name: Some(name), arguments: Some(arguments) });
@@ -20,7 +19,7 @@ pub(crate) fn replay_chat(reply: ChatReply<'_>, play: &mut dyn FnMut(Event<'_>))
         for (name, value) in extras.filter(|(name, value)| name != DETAILS || !is_list(value)) {
             play(Event::Extra { choice: index, name, value });
         }
-        play(Event::Finish { choice: index, reason: choice.finish.unwrap_or(made) });
+        play(Event::Finish { choice: index, reason: choice.finish.unwrap_or_else(|| choice.made_finish()) });
     }
     for (name, value) in &reply.members {
         play(Event::Member { name, value });

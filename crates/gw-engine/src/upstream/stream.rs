@@ -28,6 +28,7 @@ use crate::cpu_pool::{is_heavy, offload, offload_if};
 use crate::event_memory::{Full, HalfEvent, SMALL_EVENT};
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
+use crate::upstream::choices;
 use crate::upstream::merge::{ReadStep, StreamUsage, UpstreamSource};
 use crate::upstream::opening::{OpenedCall, one};
 use crate::upstream::progress_notes::ProgressNotes;
@@ -321,6 +322,8 @@ fn normaliser(context: &AttemptContext, opening: Opening) -> Normaliser {
         None => {
             let new =
                 if context.is_shared { Normaliser::recording(opening) } else { Normaliser::new(opening) };
+            let asked = choices::asked_for(&context.request);
+            let new = new.with_prompts(asked.map_or(1, |asked| asked.prompts.len()));
             if context.snapshot.routing.continue_mid_stream { new.with_kept_text() } else { new }
         }
     }

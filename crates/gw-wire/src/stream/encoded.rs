@@ -1,6 +1,6 @@
 //! Streams of clients that speak another dialect than OpenAI's. The normaliser counts and checks; the encoder writes.
 
-use super::{ChoiceState, KEEPALIVE, Normaliser};
+use super::{KEEPALIVE, Normaliser};
 use crate::dialects::AnswerEncoder;
 use crate::event::Event;
 
@@ -69,13 +69,14 @@ impl Normaliser {
 
     /// Notes that a choice has content. Most of these dialects have one choice, and ask for no others.
     fn register(&mut self, choice: u32) -> bool {
+        if self.mark_begun(choice) {
+            return true;
+        }
         if choice >= self.opening.choices {
             return self.refuse_choice();
         }
         self.has_content = true;
-        while self.choices.len() <= choice as usize {
-            self.choices.push(ChoiceState::default());
-        }
+        self.add_choices(choice);
         true
     }
 

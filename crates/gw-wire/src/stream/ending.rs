@@ -1,6 +1,6 @@
 //! The end of a stream: the last chunks of a complete answer, or an error.
 
-use super::{CHOICE_OPEN, Closing, DONE, Normaliser, Shape};
+use super::{CHOICE_OPEN, ChoiceState, Closing, DONE, Normaliser, Shape};
 use crate::dialects::{AnswerEncoder, StreamError};
 use crate::failure::{Failure, FailureKind};
 use crate::render::{gateway, put, put_int, text_finish, usage};
@@ -39,15 +39,30 @@ impl Normaliser {
         }
     }
 
+    /// Records the upstream's end marker. Every choice that the upstream has begun must have finished. Some servers ignore `n`, so that
+    /// choices may be missing, but each of several prompts must have one.
     pub(super) fn end_of_stream(&mut self) {
-        if !self.choices.is_empty() && self.choices.iter().all(|choice| choice.finish.is_some()) {
-            self.complete();
+        let is_finished = self.choices.iter().all(|choice| choice.finish.is_some() || !choice.is_begun);
+        self.failure = Some(if is_finished && !self.is_each_prompt_answered() {
+            let message = "The upstream sent no choice for one of the prompts.";
+            Failure::new(FailureKind::InvalidResponse, message)
+        } else if is_finished && !self.choices.is_empty() {
+            return self.complete();
         } else {
-            self.failure = Some(Failure::new(
-                FailureKind::StreamBroken,
-                "The upstream ended its stream without a finish reason.",
-            ));
+            let message = "The upstream ended its stream without a finish reason.";
+            Failure::new(FailureKind::StreamBroken, message)
+        });
+    }
+
+    /// Whether each of several prompts has a finished choice. The choices of a prompt follow each other.
+    fn is_each_prompt_answered(&self) -> bool {
+        if self.prompts < 2 {
+            return true;
         }
+        let each = self.opening.choices.checked_div(self.prompts).unwrap_or(1).max(1);
+        let is_answered = |of_prompt: &&[ChoiceState]| of_prompt.iter().any(|choice| choice.finish.is_some());
+        let answered = self.choices.chunks(each as usize).filter(is_answered).count();
+        answered >= self.prompts as usize
     }
 
     /// Notes that the upstream has ended the answer. An answer that its client could not read has failed.
@@ -70,8 +85,9 @@ impl Normaliser {
         }
         self.complete_tools(out);
         let last = self.choices.len().saturating_sub(1);
-        for index in 0..self.choices.len() {
-            let reason = self.choices.get(index).and_then(|choice| choice.finish).unwrap_or(Finish::Stop);
+        // A choice that the upstream never sent has no finish. The last choice is never such a choice.
+        for (index, choice) in self.choices.iter().enumerate().filter(|(_, choice)| choice.is_begun) {
+            let reason = choice.finish.unwrap_or(Finish::Stop);
             out.extend_from_slice(&self.head);
             put_int(out, index as u64);
             let reason = match self.opening.shape {

@@ -31,7 +31,10 @@ impl LegacyCalls {
             Event::FunctionCall { choice, name, arguments } => {
                 let call = self.0.entry(*choice).or_default();
                 if !call.has_tools {
-                    call.name.push_str(name.as_deref().unwrap_or_default());
+                    // Some upstreams repeat the name.
+                    if call.name.is_empty() {
+                        call.name.push_str(name.as_deref().unwrap_or_default());
+                    }
                     call.arguments.push_str(arguments.as_deref().unwrap_or_default());
                 }
                 return;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::legacy::LegacyCalls;
-use super::{ChoiceState, Normaliser, Opening, Shape};
+use super::{Normaliser, Opening, Shape};
 use crate::dialects::{AnswerEncoder, ClientDialect};
 use crate::event::{Event, log};
 use crate::render::{made_tool_id, text_finish};
@@ -106,6 +106,13 @@ impl Normaliser {
                     log::write(&Event::CustomStart { choice, call, id, name }, out);
                 }
             }
+            Event::FunctionCall { name, arguments, .. } => {
+                let piece = self.register_function(choice, name.as_deref(), arguments.as_deref());
+                if let Some((name, arguments)) = piece {
+                    let (name, arguments) = (name.map(Cow::Borrowed), arguments.map(Cow::Borrowed));
+                    log::write(&Event::FunctionCall { choice, name, arguments }, out);
+                }
+            }
             content => log::write(&content, out),
         }
     }
@@ -155,7 +162,7 @@ impl Normaliser {
 
     /// Opens this choice and all before it. The first content follows the model's name and the usage so far.
     fn open_recorded(&mut self, choice: u32, out: &mut Vec<u8>) -> bool {
-        if (choice as usize) < self.choices.len() {
+        if self.mark_begun(choice) {
             return true;
         }
         if choice >= self.opening.choices {
@@ -169,7 +176,7 @@ impl Normaliser {
             }
         }
         self.has_content = true;
-        self.choices.resize_with(choice as usize + 1, ChoiceState::default);
+        self.add_choices(choice);
         true
     }
 

@@ -1,5 +1,7 @@
 //! The rules of client streams, one by one, on the normaliser alone.
 
+mod endings;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 

@@ -78,12 +78,31 @@ impl Normaliser {
     /// Writes `{}` for each function call without arguments, because an empty string is not JSON.
     pub(super) fn complete_tools(&self, out: &mut Vec<u8>) {
         for (index, choice) in self.choices.iter().enumerate() {
+            let index = u32::try_from(index).unwrap_or(0);
             for (position, tool) in choice.tools.iter().enumerate() {
                 if !tool.has_arguments && !tool.is_custom {
-                    self.arguments(u32::try_from(index).unwrap_or(0), position, "{}", false, out);
+                    self.arguments(index, position, "{}", false, out);
                 }
             }
+            if choice.function.as_ref().is_some_and(|function| function.is_named && !function.has_arguments) {
+                self.function_piece(index, None, Some("{}"), out);
+            }
         }
+    }
+
+    /// The new parts of a piece of a call in OpenAI's older form; None if it has none. Clients join the names, so that a repeated one
+    /// is left out.
+    pub(super) fn register_function<'a>(
+        &mut self,
+        choice: u32,
+        name: Option<&'a str>,
+        arguments: Option<&'a str>,
+    ) -> Option<(Option<&'a str>, Option<&'a str>)> {
+        let function = self.choices.get_mut(choice as usize)?.function.get_or_insert_default();
+        let name = name.filter(|name| !name.is_empty() && !std::mem::replace(&mut function.is_named, true));
+        let arguments = arguments.filter(|piece| name.is_some() || !piece.is_empty());
+        function.has_arguments |= arguments.is_some_and(|piece| !piece.is_empty());
+        (name.is_some() || arguments.is_some()).then_some((name, arguments))
     }
 
     pub(super) fn function_call(
@@ -96,6 +115,12 @@ impl Normaliser {
         if self.opening.shape == Shape::Text || !self.open(choice, out) {
             return;
         }
+        if let Some((name, arguments)) = self.register_function(choice, name, arguments) {
+            self.function_piece(choice, name, arguments, out);
+        }
+    }
+
+    fn function_piece(&self, choice: u32, name: Option<&str>, arguments: Option<&str>, out: &mut Vec<u8>) {
         self.begin(choice, out);
         put(out, "\"function_call\":{");
         if let Some(name) = name {

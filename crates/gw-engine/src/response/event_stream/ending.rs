@@ -93,7 +93,7 @@ impl EventStream {
         let cost = answer.known_cost();
         let asked = choices::asked_for(&call.context.request).as_ref().map_or(0, choices::count);
         // A continuation counts only the choice that it goes on with.
-        if stream.normaliser.finishes().count() < asked && !stream.normaliser.is_continuation() {
+        if stream.normaliser.finishes().flatten().count() < asked && !stream.normaliser.is_continuation() {
             call.note_missing_choices();
         }
         let gateway = call.meta(&stream.candidate, cost.is_some());

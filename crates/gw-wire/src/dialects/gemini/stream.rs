@@ -94,7 +94,11 @@ impl GeminiEncoder {
     fn write_last(&mut self, finish: Option<Finish>, closing: &Closing<'_>, out: &mut Vec<u8>) {
         begin_frame(self.context.is_array, &mut self.is_open, out);
         let mut frame = ObjectWriter::begin(out);
-        write_array(frame.member("candidates"), self.candidates.iter_mut().enumerate(), |out, (at, it)| {
+        // A candidate that the upstream never sent is left out, as in a plain answer.
+        let has_finished = self.candidates.iter().any(|candidate| candidate.finish.is_some());
+        let sent = self.candidates.iter_mut().enumerate();
+        let sent = sent.filter(|(_, candidate)| candidate.finish.is_some() || !has_finished);
+        write_array(frame.member("candidates"), sent, |out, (at, it)| {
             let mut candidate = ObjectWriter::begin(out);
             candidate.object("content", |content| {
                 let out = content.member("parts");

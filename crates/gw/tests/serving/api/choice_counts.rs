@@ -4,7 +4,7 @@ use gw_testkit::Answer;
 use gw_testkit::sse::chunks;
 use serde_json::{Value, json};
 
-use crate::harness::answers::{attempts, cache_result, fallback, pairs};
+use crate::harness::answers::{assert_broken_off, attempts, cache_result, fallback, pairs};
 use crate::harness::{ADMIN, Setup, World, assert_error, chat_with, logged, with};
 
 const CHAT: &str = "/v1/chat/completions";
@@ -136,6 +136,65 @@ async fn a_stream_with_fewer_choices_has_the_warning_and_is_not_kept() {
         assert_eq!(stream.head.header("x-gateway-cache"), Some("MISS"));
         let last = chunks(&stream.rest().await).pop().expect("a chunk");
         assert_eq!(last["gateway"]["warnings"], json!(["choices_missing"]));
+    }
+}
+
+/// The begin of an upstream's stream in which each of these choices has a text and a finish reason.
+fn stream_of(path: &str, indexes: &[u32]) -> Answer {
+    let chunk = |index: &u32| {
+        let said =
+            if path == TEXT { json!({ "text": "said" }) } else { json!({ "delta": { "content": "said" } }) };
+        json!({ "model": "m", "choices": [with(json!({ "index": index, "finish_reason": "stop" }), said)] })
+    };
+    Answer::sse().all(&indexes.iter().map(chunk).collect::<Vec<_>>())
+}
+
+#[tokio::test]
+async fn a_stream_without_a_choice_for_one_of_the_prompts_is_broken_off() {
+    let world = world().await;
+    let two = |more: Value| text(with(json!({ "prompt": ["a", "b"], "stream": true }), more));
+    for is_shared in [false, true] {
+        let cache = json!({ "cache": { "enabled": is_shared } });
+        for (n, sent) in [(1, &[0][..]), (1, &[1]), (2, &[0, 1])] {
+            world.upstream.enqueue(stream_of(TEXT, sent).done());
+            let body = two(with(cache.clone(), json!({ "n": n })));
+            assert_broken_off(&world.client.stream(TEXT, &body).await.rest().await, "upstream_stream_error");
+        }
+        // The client has not been sent anything yet.
+        world.upstream.enqueue(stream_of(TEXT, &[]).done());
+        let refused = world.client.post_json(TEXT, &two(cache.clone())).await;
+        assert_error("no choice", &refused, 502, "upstream_error", "upstream_invalid_response");
+        // One choice of each prompt is an answer.
+        world.upstream.enqueue(stream_of(TEXT, &[3, 0]).done());
+        let body = two(with(cache, json!({ "n": 2 })));
+        let last = chunks(&world.client.stream(TEXT, &body).await.rest().await).pop().expect("a chunk");
+        assert_eq!(last["gateway"]["warnings"], json!(["choices_missing"]));
+    }
+}
+
+#[tokio::test]
+async fn a_stream_may_lack_any_choice_if_its_upstream_ends_it() {
+    let world = world().await;
+    for is_shared in [false, true] {
+        let body = |n: u32| {
+            let more = json!({ "n": n, "stream": true, "cache": { "enabled": is_shared } });
+            chat_with("acme/fast", more)
+        };
+        for (n, sent) in [(2, &[0][..]), (2, &[1]), (3, &[0, 2])] {
+            world.upstream.enqueue(stream_of(CHAT, sent).done());
+            let all = chunks(&world.client.stream(CHAT, &body(n)).await.rest().await);
+            let choices = all.iter().map(|chunk| &chunk["choices"][0]);
+            let finished: Vec<_> = choices
+                .filter(|choice| choice["finish_reason"].is_string())
+                .map(|choice| choice["index"].clone())
+                .collect();
+            assert_eq!(json!(finished), json!(sent), "{n}: {all:?}");
+            let last = all.last().expect("a chunk");
+            assert_eq!(last["gateway"]["warnings"], json!(["choices_missing"]), "{n} {sent:?}");
+        }
+        // Without an end marker, the other choice may have been cut off.
+        world.upstream.enqueue(stream_of(CHAT, &[0]).end());
+        assert_broken_off(&world.client.stream(CHAT, &body(2)).await.rest().await, "upstream_stream_error");
     }
 }
 

@@ -42,7 +42,15 @@ async fn every_answer_exposes_the_headers_that_clients_read() {
         assert_eq!(answer.header("access-control-allow-origin"), Some("*"));
         let exposed = answer.header("access-control-expose-headers").unwrap_or_default().to_lowercase();
         let exposed: Vec<_> = exposed.split(", ").collect();
-        for header in ["x-request-id", "request-id", "retry-after", "x-gateway-token-count"] {
+        for header in [
+            "x-request-id",
+            "request-id",
+            "retry-after",
+            "x-gateway-token-count",
+            "x-gateway-budget-left-usd",
+            "x-gateway-rule",
+            "x-gateway-rule-resets-at",
+        ] {
             assert!(exposed.contains(&header), "{header}: {exposed:?}");
         }
     }

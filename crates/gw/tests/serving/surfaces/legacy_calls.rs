@@ -1,6 +1,7 @@
 //! Upstreams that call a function in OpenAI's older form, `function_call`, for clients whose dialects have calls of tools alone.
 
 use gw_testkit::Answer;
+use gw_testkit::sse::chunks;
 use gw_testkit::upstream::{chat_body, sse_data};
 use serde_json::{Value, json};
 
@@ -136,4 +137,61 @@ async fn a_legacy_call_is_a_function_call_of_gemini_and_stays_what_it_is_in_a_ch
         (&choice["message"]["tool_calls"], &choice["finish_reason"]),
         (&Value::Null, &json!("function_call"))
     );
+}
+
+/// A stream with these pieces of a legacy call.
+fn pieces(pieces: &[Value]) -> Answer {
+    let mut all: Vec<Value> =
+        pieces.iter().map(|piece| sse_data(&json!({"function_call": piece}), None)).collect();
+    all.push(sse_data(&json!({}), Some("odd")));
+    Answer::sse().all(&all).done()
+}
+
+#[tokio::test]
+async fn a_plain_legacy_call_always_has_arguments_and_its_finish_reason() {
+    let world = chats_only().await;
+    for call in [json!({"name": "look"}), json!({"name": "look", "arguments": ""})] {
+        let mut body = chat_body("m", "");
+        body["choices"][0]["finish_reason"] = json!("odd");
+        body["choices"][0]["message"]["function_call"] = call;
+        world.upstream.enqueue(Answer::json(200, &body));
+        let told = world.chat_ok(&chat("acme/fast")).await;
+        let choice = &told["choices"][0];
+        assert_eq!(choice["message"]["function_call"], json!({"name": "look", "arguments": "{}"}), "{told}");
+        assert_eq!(choice["finish_reason"], "function_call", "{told}");
+    }
+}
+
+#[tokio::test]
+async fn a_streamed_legacy_call_has_one_name_and_always_has_arguments() {
+    let world = chats_only().await;
+    let named = |arguments: &str| json!({"name": "look", "arguments": arguments});
+    let cases = [
+        (vec![json!({"name": "look"})], "{}"),
+        (vec![named("")], "{}"),
+        (vec![named("{"), named("\"a\":1"), named("}")], "{\"a\":1}"),
+    ];
+    for (seed, (sent, arguments)) in cases.iter().enumerate() {
+        for is_shared in [false, true] {
+            world.upstream.enqueue(pieces(sent));
+            let more = json!({"stream": true, "seed": seed, "cache": {"enabled": is_shared}});
+            let body = with(chat("acme/fast"), more);
+            let all = chunks(&world.client.stream("/v1/chat/completions", &body).await.rest().await);
+            let joined = |member: &str| -> String {
+                let call = |chunk: &Value| {
+                    chunk["choices"][0]["delta"]["function_call"][member].as_str().map(str::to_owned)
+                };
+                all.iter().filter_map(call).collect()
+            };
+            assert_eq!((joined("name"), joined("arguments")), ("look".to_owned(), (*arguments).to_owned()));
+            let last = all.last().expect("a chunk");
+            assert_eq!(last["choices"][0]["finish_reason"], "function_call", "{all:?}");
+        }
+        // A client whose dialect has calls of tools alone.
+        world.upstream.enqueue(pieces(sent));
+        let told = events(&world.client, "/v1/messages", &with(messages(), json!({"stream": true}))).await;
+        let names: Vec<&str> =
+            told.iter().filter_map(|(_, data)| data["content_block"]["name"].as_str()).collect();
+        assert_eq!(names, ["look"], "{told:?}");
+    }
 }
