@@ -172,30 +172,37 @@ async fn check_team(records: &Records, changes: &KeyChanges) -> Result<(), Admin
     Err(invalid_value(&Path::Top("team"), &message).into())
 }
 
-/// Checks that a change leaves a usable key of role admin. Two programs that change the store at the same moment can pass this
-/// check and leave none; `model-gateway keys create` on the store is the way back then.
+/// Checks that a change leaves a usable key of role admin, now and until the changed key expires. Two programs that change the
+/// store at the same moment can pass this check and leave none; `model-gateway keys create` on the store is the way back then.
 async fn check_admin_remains(
     records: &Records,
     before: &StoredKey,
     after: &StoredKey,
     now: i64,
 ) -> Result<(), AdminError> {
-    if !is_usable_admin(before, now) || is_usable_admin(after, now) {
+    let Some(until) = usable_admin_until(before, now) else { return Ok(()) };
+    // A key that is to end earlier needs another one that lasts until then.
+    let needed = usable_admin_until(after, now).unwrap_or(now);
+    if needed >= until {
         return Ok(());
     }
+    let lasts = |until: i64| until > now && until >= needed;
     let configured = records.configured_keys();
-    let mut configured = configured.iter();
-    if configured.any(|key| key.role == Role::Admin && key.expires_at.is_none_or(|at| at > now)) {
+    let mut configured = configured.iter().filter(|key| key.role == Role::Admin);
+    if configured.any(|key| lasts(key.expires_at.unwrap_or(i64::MAX))) {
         return Ok(());
     }
     let stored = records.store.keys().await?;
-    if stored.iter().any(|key| key.id != before.id && is_usable_admin(key, now)) {
+    let mut others = stored.iter().filter(|key| key.id != before.id);
+    if others.any(|key| usable_admin_until(key, now).is_some_and(lasts)) {
         return Ok(());
     }
     let message = "this is the last usable key of role admin; create another one first.";
     Err(invalid_value(&Path::Top("id"), message).into())
 }
 
-fn is_usable_admin(key: &StoredKey, now: i64) -> bool {
-    key.role == Role::Admin && key.revoked_at.is_none() && key.expires_at.is_none_or(|at| at > now)
+/// The time until which this is a usable key of role admin: `i64::MAX` if it does not expire. None: it is no such key.
+fn usable_admin_until(key: &StoredKey, now: i64) -> Option<i64> {
+    let is_admin = key.role == Role::Admin && key.revoked_at.is_none();
+    Some(key.expires_at.unwrap_or(i64::MAX)).filter(|until| is_admin && *until > now)
 }

@@ -1,6 +1,7 @@
 //! Composes the settings of the crates from checked tables, and checks the rules that need several keys.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,9 +78,9 @@ pub(super) fn config(root: &Table, report: &mut ProblemReport) -> Config {
         },
         otlp: telemetry::otlp(root, report),
         alerts: alerts::alerts(root, report),
-        reconcile: reconcile::reconcile(root, &names, report),
         ..filled(Some(root))
     };
+    config.reconcile = reconcile::reconcile(root, (&names, config.providers.as_slice()), report);
     let longest = longest_request(&config);
     if let Some(redis) = &mut config.redis {
         redis.lease = MIN_LEASE.max(longest * 2);
@@ -153,12 +154,36 @@ fn server(root: &Table, report: &mut ProblemReport) -> ServerSettings {
             "needs 'trusted_proxies': only their connections begin with a header of the PROXY protocol";
         report.fault(table.position("proxy_protocol"), &table.path("proxy_protocol"), text);
     }
-    let any_port = settings.listen.ends_with(":0");
-    if settings.admin_listen.as_ref() == Some(&settings.listen) && !any_port {
-        let (at, path) = (table.position("admin_listen"), table.path("admin_listen"));
-        report.fault(at, &path, "is the same address as 'listen'; write another one");
+    let admin_listen = settings.admin_listen.as_deref();
+    if let Some(fault) = admin_listen.and_then(|admin| listener_conflict(&settings.listen, admin)) {
+        report.fault(table.position("admin_listen"), &table.path("admin_listen"), fault);
     }
     settings
+}
+
+/// The reason why two listeners cannot have these addresses. The addresses of names are not known here.
+fn listener_conflict(listen: &str, admin_listen: &str) -> Option<&'static str> {
+    let (host, port) = listen.rsplit_once(':')?;
+    let (admin_host, admin_port) = admin_listen.rsplit_once(':')?;
+    let number: u16 = port.parse().ok()?;
+    // The system chooses another port for each `:0`.
+    if number == 0 || admin_port.parse::<u16>().ok() != Some(number) {
+        return None;
+    }
+    if host == admin_host {
+        return Some("is the same address as 'listen'; write another one");
+    }
+    let address =
+        |host: &str| -> Option<IpAddr> { host.trim_start_matches('[').trim_end_matches(']').parse().ok() };
+    let (one, other) = (address(host)?, address(admin_host)?);
+    // `[::]` takes IPv4 connections, too.
+    let covers = |wide: IpAddr, address: IpAddr| {
+        wide.is_unspecified() && (wide.is_ipv6() || address.is_ipv4()) || wide == address
+    };
+    let is_shared = covers(one, other) || covers(other, one);
+    is_shared.then_some(
+        "has the port of 'listen', and one of the addresses includes the other; write another port",
+    )
 }
 
 /// Checks `[server.tls]`; returns whether it has a certificate.

@@ -1,4 +1,4 @@
-//! The locations of providers, models, aliases and addresses in the file, for problems that show once the parts are built together.
+//! The locations of entries and addresses in the file, for problems that show once the parts are built together.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -16,6 +16,8 @@ pub struct EntryLocations {
     aliases: HashMap<String, EntryLocation>,
     /// By the address as it is written.
     addresses: HashMap<String, EntryLocation>,
+    /// The embedding models of `[[cache.semantic]]`, by the aliases.
+    semantic: HashMap<String, EntryLocation>,
 }
 
 /// Two configurations of the same settings look the same, wherever their entries stand.
@@ -51,21 +53,26 @@ impl EntryLocations {
             let server = root.table("server")?;
             server.node(key).and_then(|node| Some((server.text(key)?, &node.at, node.path.clone())))
         };
-        let kinds: [Vec<(String, &Position, String)>; 4] = [
+        let semantic = root.table("cache").into_iter().flat_map(|cache| cache.tables("semantic"));
+        let semantic = semantic.filter_map(|table| {
+            Some((table.text("alias")?, table.position("embedding_model"), table.path("embedding_model")))
+        });
+        let kinds: [Vec<(String, &Position, String)>; 5] = [
             tables("providers", "name").collect(),
             tables("models", "id").collect(),
             plain.chain(tables("aliases", "name")).collect(),
             ["listen", "admin_listen"].into_iter().filter_map(address).collect(),
+            semantic.collect(),
         ];
         let positions: Vec<&Position> = kinds.iter().flatten().map(|(_, at, _)| *at).collect();
         let mut locations = locate(&positions, text, source).into_iter();
-        let [providers, models, aliases, addresses] = kinds.map(|entries| {
+        let [providers, models, aliases, addresses, semantic] = kinds.map(|entries| {
             let located = entries.into_iter().zip(locations.by_ref());
             located
                 .map(|((name, _, path), location)| (name, EntryLocation { location, path }))
                 .collect::<HashMap<_, _>>()
         });
-        Self { providers, models, aliases, addresses }
+        Self { providers, models, aliases, addresses, semantic }
     }
 
     /// A problem of a provider, after its location.
@@ -87,6 +94,14 @@ impl EntryLocations {
     #[must_use]
     pub fn of_address(&self, address: &str, problem: String) -> String {
         after(self.addresses.get(address), problem)
+    }
+
+    /// A problem of the embedding model of an alias, after its location.
+    pub(crate) fn of_semantic(&self, alias: &str, problem: &str) -> String {
+        match self.semantic.get(alias) {
+            Some(entry) => entry.before(problem),
+            None => format!("cache.semantic for '{alias}': {problem}"),
+        }
     }
 
     /// Whether a key is in the table of this provider.

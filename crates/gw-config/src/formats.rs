@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use gw_server::client_address::AddressRange;
 use gw_store::Period;
+use gw_store::inspection::{server_url_fault, sqlite_file};
 use gw_wire::reach::{Reach, reach};
 
 use super::schema::TextFormat;
@@ -159,7 +160,16 @@ fn range(text: &str) -> CheckResult {
 fn store_url(text: &str) -> CheckResult {
     let known = ["sqlite:", "postgres://", "postgresql://"].iter().any(|scheme| text.starts_with(scheme));
     need(known, "is neither a sqlite:// nor a postgres:// URL")?;
-    need(!has_control(text), "contains a control character")
+    need(!has_control(text), "contains a control character")?;
+    if !text.starts_with("sqlite:") {
+        return server_url_fault(text).map_or(Ok(()), Err);
+    }
+    // A relative path would be one of the directory in which the program is started.
+    let is_absolute = sqlite_file(text).is_none_or(|file| file.has_root());
+    need(
+        is_absolute,
+        "names a file by a relative path; write sqlite:///path/of/gateway.db with its absolute path",
+    )
 }
 
 fn redis_url(text: &str) -> CheckResult {
@@ -437,7 +447,16 @@ mod tests {
         check(
             &STORE_URL,
             &["sqlite:///a.db", "sqlite::memory:", "postgres://u:p@h/d"],
-            &["", "mysql://x", "/a.db"],
+            &[
+                "",
+                "mysql://x",
+                "/a.db",
+                "sqlite://a.db",
+                "sqlite:a.db",
+                "sqlite:",
+                "sqlite://./a.db",
+                "postgres://u:p@:x/c",
+            ],
         );
         check(&REDIS_URL, &["redis://h:1/0", "rediss://h"], &["", "h:6379", "http://h"]);
         check(&CREDENTIAL, &["My API Key", "sk-1", "ü"], &[" x", "x ", "a\nb"]);

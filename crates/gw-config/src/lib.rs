@@ -27,6 +27,7 @@ mod preset_names;
 mod problems;
 mod raw;
 mod reference;
+mod report_api;
 mod scalar;
 mod schema;
 mod secret;
@@ -50,6 +51,7 @@ pub use self::loader::{effective, load, load_text, parse, read_text};
 pub use self::problems::{AcceptedMembers, Location, Problem};
 pub use self::raw::{NAMED_LISTS, Place, RawFile, raw_file};
 pub use self::reference::reference;
+pub use self::report_api::ReportApi;
 pub use self::settings::{
     CacheSettings, Config, IdentitySettings, Loaded, Lookup, Readable, ReconcileSettings, Refused, Source,
     StoreContent, StoreSettings,

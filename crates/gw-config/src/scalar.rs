@@ -83,6 +83,11 @@ pub(super) fn from_value(kind: &Kind, value: &DeValue<'_>) -> Result<Checked, Va
     }
 }
 
+/// The error for the text of an environment variable that is no number and no switch. Such a text has no quotes.
+pub(super) fn unreadable_variable(kind: &Kind) -> ValueError {
+    expected(kind, "another text")
+}
+
 /// The error for a value of the wrong type.
 pub(super) fn mistyped(kind: &Kind, value: &DeValue<'_>) -> ValueError {
     let found = match value {

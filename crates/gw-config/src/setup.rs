@@ -308,7 +308,9 @@ impl Setup {
     pub fn semantic_problems(&self, catalog: &Catalog) -> Vec<String> {
         let providers = &self.config.providers;
         let discovers = |name: &str| providers.iter().any(|known| known.discover && known.name == name);
-        response_cache::semantic_problems(&self.config.cache.semantic, catalog, discovers)
+        let problems = response_cache::semantic_problems(&self.config.cache.semantic, catalog, discovers);
+        let placed = |(alias, problem): (String, String)| self.config.locations.of_semantic(&alias, &problem);
+        problems.into_iter().map(placed).collect()
     }
 }
 

@@ -107,6 +107,10 @@ impl Walker<'_> {
                 let text = self.resolved(text, at, path)?;
                 scalar::from_text(kind, &text, self.directory)
             }
+            (
+                Kind::Bool | Kind::Int { .. } | Kind::Number { .. } | Kind::Price | Kind::UnitPrice,
+                DeValue::String(_),
+            ) if matches!(at, Position::Variable(_)) => Err(scalar::unreadable_variable(kind)),
             (kind, value) => scalar::from_value(kind, value),
         };
         match checked {

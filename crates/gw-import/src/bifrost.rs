@@ -85,7 +85,7 @@ impl BifrostImport {
     fn reference(&mut self, text: &str) -> String {
         match variable(text) {
             Some(name) => self.draft.variable(name),
-            None => text.replace("${", "$${"),
+            None => text.to_owned(),
         }
     }
 

@@ -8,6 +8,10 @@ use gw_wire::money::Price;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
+/// The character that stands for the `$` of a reference until the file is written. Every other `${` is text of the source. The
+/// parser takes this character out of the source, so only the draft writes it.
+pub(super) const REFERENCE: char = '\u{fdd0}';
+
 /// The members of a table.
 pub(super) type Members = Map<String, Value>;
 
@@ -121,10 +125,10 @@ impl Draft {
     /// The text for a value of the source that may name an environment variable.
     pub(super) fn variable(&mut self, name: &str) -> String {
         match self.defaults.get(name) {
-            Some(default) => format!("${{{name}:-{default}}}"),
+            Some(default) => variable_or(name, default),
             None => {
                 self.variables.insert(name.to_owned());
-                format!("${{{name}}}")
+                format!("{REFERENCE}{{{name}}}")
             }
         }
     }
@@ -201,8 +205,25 @@ impl Draft {
         document.insert("models".to_owned(), named("id", &self.models));
         document.insert("aliases".to_owned(), aliases.collect());
         document.insert("keys".to_owned(), self.keys.iter().cloned().map(Value::Object).collect());
+        document.values_mut().for_each(write_references);
         let head: String = head.iter().map(|line| format!("# {line}\n")).collect();
         format!("{head}\n{}", gw_config::toml_text(&document))
+    }
+}
+
+/// A reference to a variable with a default.
+pub(super) fn variable_or(name: &str, default: &str) -> String {
+    format!("{REFERENCE}{{{name}:-{default}}}")
+}
+
+/// Writes the references of a document, and escapes every `${` that the source has written. The names of members have no
+/// references.
+fn write_references(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = text.replace("${", "$${").replace(REFERENCE, "$"),
+        Value::Array(items) => items.iter_mut().for_each(write_references),
+        Value::Object(members) => members.values_mut().for_each(write_references),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
 }
 
@@ -260,7 +281,7 @@ pub(super) fn price_per_million(per_token: f64) -> Option<Value> {
 mod tests {
     use serde_json::json;
 
-    use super::{Draft, Members, price_per_million};
+    use super::{Draft, Members, REFERENCE, price_per_million};
 
     #[test]
     fn prices_are_exact() {
@@ -272,11 +293,35 @@ mod tests {
     #[test]
     fn a_secret_becomes_a_variable_that_equal_ones_share() {
         let mut draft = Draft::default();
-        assert_eq!(draft.variable("KEY"), "${KEY}");
-        assert_eq!(draft.secret("sk-1", "KEY"), "${KEY_2}");
-        assert_eq!(draft.secret("sk-2", "KEY"), "${KEY_3}");
-        assert_eq!(draft.secret("sk-1", "KEY"), "${KEY_2}");
-        assert_eq!(draft.secret("sk-1", "OTHER"), "${OTHER}");
+        let plain = |reference: String| reference.replace(REFERENCE, "$");
+        assert_eq!(plain(draft.variable("KEY")), "${KEY}");
+        assert_eq!(plain(draft.secret("sk-1", "KEY")), "${KEY_2}");
+        assert_eq!(plain(draft.secret("sk-2", "KEY")), "${KEY_3}");
+        assert_eq!(plain(draft.secret("sk-1", "KEY")), "${KEY_2}");
+        assert_eq!(plain(draft.secret("sk-1", "OTHER")), "${OTHER}");
+    }
+
+    #[test]
+    fn only_the_references_of_the_import_are_references_in_the_file() {
+        let mut draft = Draft::default();
+        let key = draft.variable("KEY");
+        let members = Members::from_iter([
+            ("api_key".to_owned(), key.into()),
+            ("headers".to_owned(), json!({ "x-a": "${KEY}" })),
+        ]);
+        let provider = draft.provider("openai", members);
+        let model = draft.model(&provider, "a${KEY}", &Members::new());
+        draft.aliases.push(("b$${KEY}".to_owned(), vec![model]));
+        let text = draft.text(&[]);
+        for line in [
+            "api_key = \"${KEY}\"",
+            "headers = { x-a = \"$${KEY}\" }",
+            "id = \"openai/a$${KEY}\"",
+            "name = \"b$$${KEY}\"",
+            "targets = [\"openai/a$${KEY}\"]",
+        ] {
+            assert!(text.contains(line), "{line} in {text}");
+        }
     }
 
     #[test]

@@ -56,8 +56,12 @@ impl Import {
             let key = format!("environment_variables.{name}");
             match value.text() {
                 None => self.report.ignored(key, value, "it has no value; set the variable yourself"),
-                Some(text) if text.contains('}') => {
-                    self.report.ignored(key, value, "its value has a '}'; set the variable yourself");
+                Some(text) if text.contains('}') || text.contains("${") => {
+                    self.report.ignored(
+                        key,
+                        value,
+                        "its value has a '}' or a '${'; set the variable yourself",
+                    );
                 }
                 Some(text) => {
                     let note = "the default of each ${NAME}; a variable of the environment wins";
@@ -72,7 +76,7 @@ impl Import {
     fn reference(&mut self, text: &str) -> String {
         match text.strip_prefix("os.environ/") {
             Some(name) => self.draft.variable(name),
-            None => text.replace("${", "$${"),
+            None => text.to_owned(),
         }
     }
 }

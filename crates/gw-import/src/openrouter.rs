@@ -75,7 +75,8 @@ impl OpenRouterImport {
             "slug" => self.report.exact(key, node, "the name of the alias"),
             "config" if matches!(node.data, Data::Map(_)) => {}
             _ => {
-                let note = "the gateway sends only what the client writes; it has no defaults for a request's members";
+                let note =
+                    "clients send it; an alias can set parameters and a system prompt (docs/presets.md)";
                 self.report.ignored(key, node, note);
             }
         }

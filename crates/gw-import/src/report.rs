@@ -3,6 +3,7 @@
 use gw_command::table::{Align, clean, columns};
 use serde::Serialize;
 
+use super::draft::REFERENCE;
 use super::yaml::SourceNode;
 
 /// The note of a key that nothing here stands for.
@@ -41,18 +42,19 @@ pub(super) struct ImportReport {
 
 impl ImportReport {
     pub(super) fn exact(&mut self, key: impl Into<String>, node: &SourceNode, note: impl Into<String>) {
-        self.add(key.into(), node, Fidelity::Exact, note.into());
+        self.add(key.into(), node, Fidelity::Exact, &note.into());
     }
 
     pub(super) fn approximate(&mut self, key: impl Into<String>, node: &SourceNode, note: impl Into<String>) {
-        self.add(key.into(), node, Fidelity::Approximate, note.into());
+        self.add(key.into(), node, Fidelity::Approximate, &note.into());
     }
 
     pub(super) fn ignored(&mut self, key: impl Into<String>, node: &SourceNode, note: impl Into<String>) {
-        self.add(key.into(), node, Fidelity::Ignored, note.into());
+        self.add(key.into(), node, Fidelity::Ignored, &note.into());
     }
 
-    fn add(&mut self, key: String, node: &SourceNode, outcome: Fidelity, note: String) {
+    fn add(&mut self, key: String, node: &SourceNode, outcome: Fidelity, note: &str) {
+        let note = note.replace(REFERENCE, "$");
         self.keys.push(KeyOutcome { key, line: node.line, outcome, note });
     }
 

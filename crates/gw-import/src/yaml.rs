@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
+use super::draft::REFERENCE;
+
 /// The most values of a file.
 const MAX_NODES: usize = 100_000;
 /// The most levels of a file.
@@ -151,6 +153,8 @@ fn merged(pairs: Vec<(String, SourceNode)>) -> Vec<(String, SourceNode)> {
 
 /// The value of a scalar, as PyYAML reads it.
 fn scalar(text: &str, style: ScalarStyle) -> Data {
+    let text = text.replace(REFERENCE, "\u{fffd}");
+    let text = text.as_str();
     if style != ScalarStyle::Plain {
         return Data::Text(text.to_owned());
     }
@@ -240,7 +244,7 @@ impl SourceNode {
 
 #[cfg(test)]
 mod tests {
-    use super::{Data, YamlError, parse};
+    use super::{Data, REFERENCE, YamlError, parse};
 
     #[test]
     fn values_have_types_and_lines() {
@@ -254,6 +258,15 @@ mod tests {
         assert_eq!(root.get("c").unwrap().get("d").unwrap().number(), Some(1.5e-7));
         assert!(matches!(root.get("c").unwrap().get("e").unwrap().data, Data::Null));
         assert_eq!(root.get("f").unwrap().text().unwrap(), "sk-1");
+    }
+
+    #[test]
+    fn no_text_of_the_source_has_the_character_of_references() {
+        let root = parse("\"a\\uFDD0{K}\": [\"\\uFDD0{HOME}\", x\u{fdd0}HOME]\n").unwrap();
+        let (name, list) = root.pairs().first().unwrap();
+        assert!(!name.contains(REFERENCE), "{name}");
+        let texts: Vec<_> = list.list().iter().filter_map(super::SourceNode::text).collect();
+        assert!(!texts.is_empty() && !texts.concat().contains(REFERENCE), "{texts:?}");
     }
 
     #[test]

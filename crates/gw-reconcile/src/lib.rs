@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use gw_command::CommandError;
 use gw_command::table::clean;
 use gw_config::setup::Setup;
-use gw_config::{Config, ReconcileSettings};
+use gw_config::{Config, ReconcileSettings, ReportApi};
 use gw_engine::catalog::Catalog;
 use gw_providers::settings::ProviderSettings;
 use gw_store::Store;
@@ -31,7 +31,6 @@ pub use self::nightly::{NightlyResult, NightlyTargets};
 use self::own::OwnBill;
 pub use self::reconciliation::Reconciliation;
 use self::reconciliation::{DayRow, ModelNames};
-use self::reports::ReportApi;
 
 /// Reads the reports of the provider and compares them with the ledger.
 ///
@@ -61,7 +60,7 @@ async fn compare_days(
         let message = "has no reports that the gateway can read; OpenAI, Anthropic and OpenRouter have";
         CommandError::Usage(format!("provider '{}' {message}", clean(&settings.provider)))
     })?;
-    let bill = api.read(provider, settings, range).await.map_err(CommandError::runtime)?;
+    let bill = reports::read(api, provider, settings, range).await.map_err(CommandError::runtime)?;
     compare(catalog, store, &settings.provider, range, bill).await
 }
 

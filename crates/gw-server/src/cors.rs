@@ -22,7 +22,8 @@ const EXPOSED: HeaderValue = HeaderValue::from_static(
      x-ratelimit-limit-requests, x-ratelimit-remaining-requests, x-ratelimit-reset-requests, \
      x-ratelimit-limit-tokens, x-ratelimit-remaining-tokens, x-ratelimit-reset-tokens, \
      x-gateway-model, x-gateway-provider, x-gateway-cache, x-gateway-cost-usd, \
-     x-gateway-cache-similarity, x-gateway-cache-source, x-gateway-token-count, age",
+     x-gateway-cache-similarity, x-gateway-cache-source, x-gateway-token-count, x-gateway-budget-left-usd, \
+     x-gateway-rule, x-gateway-rule-resets-at, age",
 );
 const MAX_AGE: HeaderValue = HeaderValue::from_static("86400");
 const USUAL_HEADERS: HeaderValue = HeaderValue::from_static("authorization, content-type");

@@ -27,6 +27,15 @@ pub fn sqlite_file(url: &str) -> Option<PathBuf> {
     (path != ":memory:").then(|| PathBuf::from(path))
 }
 
+/// The fault of a `postgres:` URL that leads to no server. It never repeats the URL.
+#[must_use]
+pub fn server_url_fault(url: &str) -> Option<&'static str> {
+    match DatabaseUrl::parse(url) {
+        Err(Error::Url(fault)) => Some(fault),
+        _ => None,
+    }
+}
+
 /// Examines a SQLite file. A file that does not exist is not created.
 ///
 /// # Errors

@@ -53,7 +53,8 @@ impl DatabaseUrl {
         if !query.split('&').filter(|part| !part.is_empty()).all(known) {
             return Err(Error::Url("has a parameter that is not known"));
         }
-        let options = PgConnectOptions::from_str(url).map_err(|_| Error::Url("is not one of PostgreSQL"))?;
+        let options = PgConnectOptions::from_str(url)
+            .map_err(|_| Error::Url("cannot be read as a URL of PostgreSQL"))?;
         let options = options
             .statement_cache_capacity(0)
             .extra_float_digits(None)

@@ -52,6 +52,15 @@ pub struct AdminTarget {
     pub url: Option<String>,
 }
 
+/// The running gateway that a command asks. The store cannot answer it.
+#[derive(Clone, Debug, Args)]
+pub struct GatewayAddress {
+    /// Ask the running gateway at this address, with the admin key in MODEL_GATEWAY_ADMIN_KEY [default: the address in the
+    /// configuration]
+    #[arg(long, value_name = "URL", global = true, value_parser = gateway_address)]
+    pub url: Option<String>,
+}
+
 /// Sends a management request, and returns the body of its answer.
 ///
 /// # Errors

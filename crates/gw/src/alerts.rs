@@ -16,7 +16,7 @@ use gw_store::journal::Journal;
 use prometheus_client::registry::Registry;
 use serde::Deserialize;
 
-use crate::admin_client::{self, AdminTarget};
+use crate::admin_client::{self, GatewayAddress};
 use crate::reload_command::own_address;
 
 /// Starts the tasks that watch the gateway and deliver messages.
@@ -64,7 +64,7 @@ impl Conditions for GatewayConditions {
 #[derive(Debug, Args)]
 pub struct AlertsArgs {
     #[command(flatten)]
-    target: AdminTarget,
+    target: GatewayAddress,
     #[command(subcommand)]
     command: AlertsCommand,
 }

@@ -30,7 +30,9 @@ pub struct BackupArgs {
     /// Archive to write, which must not exist
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Leave out the encryption key, so that the archive cannot open sealed reasoning
+    /// Leave out the encryption key, so that the archive opens no secret. After `restore`, a gateway whose store has secrets of
+    /// the configuration API (keys of providers, addresses of alerts) does not start without the old key: in secret.key of the
+    /// data directory, or in MODEL_GATEWAY_ENCRYPTION_KEY
     #[arg(long)]
     without_secret_key: bool,
 }

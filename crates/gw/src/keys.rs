@@ -105,7 +105,7 @@ struct NewKeyArgs {
     #[serde(skip_serializing_if = "Option::is_none")]
     on_budget: Option<String>,
     /// Requests to models whose price is unknown: allow or refuse [default: allow]
-    #[arg(long, requires = "budget_usd")]
+    #[arg(long)]
     #[serde(skip_serializing_if = "Option::is_none")]
     unpriced: Option<String>,
     /// Store the redacted text of its requests and answers
@@ -196,7 +196,7 @@ pub fn run(common: &Common, args: &KeysArgs) -> Result<(), CommandError> {
                     .map_err(|error| CommandError::Runtime(error.to_string()))?;
                 return print(&format!("{text}\n"));
             }
-            let keys = keys.iter().map(|key| parse(key.get().as_bytes())).collect::<Result<Vec<_>, _>>()?;
+            let keys = keys.iter().map(|key| with_exact_budget(key)).collect::<Result<Vec<_>, _>>()?;
             print(&table(&keys))
         }
     }
@@ -277,6 +277,22 @@ fn list(
 fn parse(body: &[u8]) -> Result<Value, CommandError> {
     serde_json::from_slice(body)
         .map_err(|error| CommandError::Runtime(format!("the answer is not a key: {error}")))
+}
+
+/// A key for the table. Its budget is the text of the number, because a float has fewer digits.
+fn with_exact_budget(key: &RawValue) -> Result<Value, CommandError> {
+    #[derive(serde::Deserialize)]
+    struct ExactBudget<'a> {
+        #[serde(borrow)]
+        budget_usd: Option<&'a RawValue>,
+    }
+    let mut value = parse(key.get().as_bytes())?;
+    let exact: ExactBudget<'_> = serde_json::from_str(key.get())
+        .map_err(|error| CommandError::Runtime(format!("the answer is not a key: {error}")))?;
+    if let (Some(budget), Some(shown)) = (exact.budget_usd, value.get_mut("budget_usd")) {
+        *shown = Value::String(budget.get().to_owned());
+    }
+    Ok(value)
 }
 
 /// Prints the secret alone to standard output, and a line about the key to standard error.

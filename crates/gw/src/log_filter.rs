@@ -1,6 +1,7 @@
 //! The options that choose rows of the request log, for every command that reads it.
 
 use clap::Args;
+use gw_wire::operation::Operation;
 
 /// The rows of the log that a command reads.
 #[derive(Debug, Args)]
@@ -26,8 +27,7 @@ pub struct LogFilter {
     /// Only requests of this session
     #[arg(long)]
     session: Option<String>,
-    /// Only requests through this API: chat, responses, messages, completions or embeddings
-    #[arg(long)]
+    #[arg(long, help = surface_help())]
     surface: Option<String>,
     /// Only requests for this end user
     #[arg(long)]
@@ -44,6 +44,12 @@ pub struct LogFilter {
     /// Only requests of this pull request
     #[arg(long)]
     pull_request: Option<String>,
+}
+
+/// The help of `--surface`, with the names of all surfaces.
+fn surface_help() -> String {
+    let names = Operation::ALL.map(|operation| operation.row().surface);
+    format!("Only requests through this API: {}", names.join(", "))
 }
 
 impl LogFilter {

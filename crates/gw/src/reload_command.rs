@@ -5,13 +5,13 @@ use gw_command::{CommandError, Common, print};
 use gw_config::setup;
 use serde::Deserialize;
 
-use crate::admin_client::{self, AdminTarget};
+use crate::admin_client::{self, GatewayAddress};
 
 /// The options of `reload`.
 #[derive(Debug, Args)]
 pub struct ReloadArgs {
     #[command(flatten)]
-    target: AdminTarget,
+    target: GatewayAddress,
 }
 
 #[derive(Debug, Deserialize)]

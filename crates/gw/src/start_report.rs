@@ -1,6 +1,7 @@
 //! The log lines of a start: the configuration file, the data directory, and the reason for each provider that is on without
 //! a configuration file.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use gw_command::CommandError;
@@ -41,8 +42,12 @@ pub fn log(setup: &Setup, search: &ServerSearch, data: &Path) -> Result<(), Comm
     let weak_keys = key_strength::note(&setup.config.engine.keys);
     let opened = opened_members::notes(&setup.config.providers);
     let notes = setup.notes.iter().cloned().chain(setup::unlisted(&catalog));
+    let mut logged = BTreeSet::new();
     for note in notes.chain(weak_keys).chain(opened) {
-        tracing::warn!("{note}");
+        // A check of the file together with the entries of the API has left its notes already.
+        if logged.insert(note.clone()) {
+            tracing::warn!("{note}");
+        }
     }
     match &setup.path {
         Some(path) => tracing::info!("configuration: {}", path.display()),

@@ -55,9 +55,9 @@ fn compose(
     teams: &[Team],
     has_secrets: bool,
 ) -> Export {
-    // A `$` that the API wrote is a plain character, and `${` cannot be in its values.
+    // A secret has no references. The other texts of entries stay as they are, because the API takes `${` only as `$${`.
     let secret = |id: &str| {
-        let secret = overlay.secrets.get(id).map(|secret| secret.expose_secret().replace("${", "$${"));
+        let secret = overlay.secrets.get(id).map(|secret| escaped(secret.expose_secret()));
         json!(secret.unwrap_or_default())
     };
     let mut document = merged(&file.raw, &overlay.entries, &secret);
@@ -72,8 +72,13 @@ fn compose(
     }
     let store = document.entry("store").or_insert_with(|| json!({}));
     if let Value::Object(store) = store {
-        store.insert("keys".to_owned(), keys.iter().map(key_object).collect());
-        store.insert("teams".to_owned(), teams.iter().map(team_object).collect());
+        for (name, mut list) in [
+            ("keys", keys.iter().map(key_object).collect::<Value>()),
+            ("teams", teams.iter().map(team_object).collect::<Value>()),
+        ] {
+            escape_references(&mut list);
+            store.insert(name.to_owned(), list);
+        }
     }
     if keys.is_empty() && teams.is_empty() && document.get("store") == Some(&json!({"keys": [], "teams": []}))
     {
@@ -162,6 +167,22 @@ impl SecretNames {
     }
 }
 
+/// A text of the store as a string of gateway.toml, in which `${` begins a reference.
+fn escaped(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
+/// Escapes every string. A text that an operator chose must not become a variable of the environment of the next gateway. The
+/// names of members have no references.
+fn escape_references(value: &mut Value) {
+    match value {
+        Value::String(text) => *text = escaped(text),
+        Value::Array(items) => items.iter_mut().for_each(escape_references),
+        Value::Object(members) => members.values_mut().for_each(escape_references),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
 fn time(seconds: i64) -> String {
     format_millis(seconds.saturating_mul(1000))
 }
@@ -213,5 +234,30 @@ fn add_limits(object: &mut Value, limits: &Limits) {
         ("unpriced", json!(has_unpriced.then(|| limits.unpriced.as_str()))),
     ] {
         members.insert(name.to_owned(), value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gw_store::Team;
+    use gw_store::limits::Limits;
+    use serde_json::json;
+
+    use super::{FileState, Overlay, compose, escape_references};
+    use crate::raw_file;
+
+    #[test]
+    fn every_text_of_the_store_is_escaped_at_every_depth() {
+        let mut value = json!({"a": "${A}", "${B}": ["x$${C}", {"d": "plain $5"}], "n": 1, "z": null});
+        escape_references(&mut value);
+        assert_eq!(value, json!({"a": "$${A}", "${B}": ["x$$${C}", {"d": "plain $5"}], "n": 1, "z": null}));
+    }
+
+    #[test]
+    fn a_team_in_an_export_names_no_variable() {
+        let team = Team { id: "${HOME}".to_owned(), limits: Limits::default(), created_at: 0 };
+        let file = FileState { path: None, raw: raw_file("", &|_| None) };
+        let text = compose(&file, &Overlay::default(), &[], &[team], false).text;
+        assert!(text.contains("$${HOME}"), "{text}");
     }
 }

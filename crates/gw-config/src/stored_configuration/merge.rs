@@ -75,7 +75,8 @@ pub fn merged(
         let Value::Object(mut members) = value else { continue };
         if let Some((_, name_member)) = NAMED_LISTS.into_iter().find(|(list, _)| *list == section) {
             if file.place(section, &entry.name).is_none() {
-                members.insert(name_member.to_owned(), json!(entry.name));
+                // The name comes from a URL and not from a body, in which a reference would be refused.
+                members.insert(name_member.to_owned(), json!(entry.name.replace("${", "$${")));
                 if matches!(section, "providers" | "alerts") {
                     // The operator wrote the addresses of the file. Who may write over the API may not open the network.
                     // A null says nothing either.
@@ -163,4 +164,24 @@ pub fn in_words(problem: &Problem, document: &Map<String, Value>) -> String {
     }
     let hint = problem.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
     format!("{path}: {}{hint}", problem.message)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{OverlayEntry, merged};
+    use crate::raw_file;
+
+    #[test]
+    fn the_name_of_an_entry_is_no_reference() {
+        let entry = OverlayEntry {
+            section: "aliases".to_owned(),
+            name: "${HOME}".to_owned(),
+            value: json!({"targets": ["a/b"]}),
+            version: 1,
+        };
+        let document = merged(&raw_file("", &|_| None), &[entry], &|_| Value::Null);
+        assert_eq!(document["aliases"], json!([{"name": "$${HOME}", "targets": ["a/b"]}]));
+    }
 }

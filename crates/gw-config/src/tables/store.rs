@@ -44,7 +44,7 @@ pub(super) static STORE: Section = Section {
             Kind::Secret(&STORE_URL),
             field!(StoreSettings, url, Form::OPTIONAL_SECRET),
             "`gateway.db` in the data directory",
-            "`sqlite:///path`, or `postgres://user:password@host/database` for several replicas.",
+            "`sqlite:///path` with the absolute path of a file, or `postgres://user:password@host/database` for several replicas.",
         ),
         setting(
             "start_timeout_seconds",

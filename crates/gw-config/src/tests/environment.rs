@@ -76,7 +76,7 @@ fn a_wrong_variable_is_a_problem_of_its_own() {
         (
             "MODEL_GATEWAY_SERVER__MAX_IN_FLIGHT",
             "many",
-            "server.max_in_flight: expected a whole number from 1 to 1000000, found a string; write it without quotes",
+            "server.max_in_flight: expected a whole number from 1 to 1000000, found another text",
         ),
         (
             "MODEL_GATEWAY_SERVER__MAX_IN_FLIGHT",

@@ -168,6 +168,26 @@ fn listeners_are_checked() {
         &["3:16: server.admin_listen: is the same address as 'listen'; write another one"],
     );
     good("[server]\nlisten = \"127.0.0.1:0\"\nadmin_listen = \"127.0.0.1:0\"");
+    for (listen, admin) in [
+        ("0.0.0.0:1", "127.0.0.1:1"),
+        ("127.0.0.1:1", "0.0.0.0:01"),
+        ("[::]:1", "127.0.0.1:1"),
+        ("[::1]:1", "[::]:1"),
+        ("[::1]:1", "[0:0::1]:1"),
+    ] {
+        let shared = "3:16: server.admin_listen: has the port of 'listen', and one of the addresses includes the other; \
+                      write another port";
+        check(&format!("[server]\nlisten = \"{listen}\"\nadmin_listen = \"{admin}\""), &[shared]);
+    }
+    for (listen, admin) in [
+        ("0.0.0.0:1", "127.0.0.1:2"),
+        ("0.0.0.0:0", "127.0.0.1:0"),
+        ("0.0.0.0:1", "[::1]:1"),
+        ("127.0.0.1:1", "127.0.0.2:1"),
+        ("0.0.0.0:1", "localhost:1"),
+    ] {
+        good(&format!("[server]\nlisten = \"{listen}\"\nadmin_listen = \"{admin}\""));
+    }
     check(
         "[server]\ntls = { cert = \"no-such-file\", key = \"neither\" }",
         &["2:16: server.tls.cert: the file cannot be read", "2:38: server.tls.key: the file cannot be read"],

@@ -71,7 +71,7 @@ fn a_secrets_file_that_cannot_serve_is_a_problem() {
 fn a_secret_is_shown_neither_by_a_problem_nor_by_debug() {
     let env = |name: &str| (name == "CANARY").then(|| CANARY.to_owned());
     let good = format!(
-        "[store]\nurl = \"sqlite://{CANARY}\"\n[redis]\nurl = \"redis://:{CANARY}@h\"\n[[keys]]\nkey = \"${{CANARY}}\"\n\
+        "[store]\nurl = \"sqlite:///{CANARY}\"\n[redis]\nurl = \"redis://:{CANARY}@h\"\n[[keys]]\nkey = \"${{CANARY}}\"\n\
          [[providers]]\nname = \"openai\"\napi = \"openai\"\napi_key = \"{CANARY}\"\nheaders = {{ x = \"{CANARY}\" }}\n\
          [[providers]]\nname = \"groq\"\napi = \"openai\"\napi_keys = [\"${{CANARY}}\", {{ key = \"{CANARY}\" }}]\n"
     );

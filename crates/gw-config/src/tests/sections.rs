@@ -1,4 +1,4 @@
-//! The rules of `[routing]`, `[redis]`, `[cache]` and `[aliases]`: a text, and its settings or its exact problems.
+//! The rules of `[routing]`, `[redis]`, `[cache]`, `[aliases]` and `[[reconcile]]`: a text, and its settings or its exact problems.
 
 use std::time::Duration;
 
@@ -103,4 +103,19 @@ fn an_alias_has_at_most_64_targets() {
         &text(65).replace("[aliases]", "[[aliases]]\nname = \"x\"").replace("all =", "targets ="),
         &["3:11: aliases[0].targets: has more than 64 targets"],
     );
+}
+
+#[test]
+fn a_nightly_comparison_needs_reports_that_the_gateway_reads() {
+    let text = |name: &str, nightly: bool| {
+        format!(
+            "[[providers]]\nname = \"{name}\"\napi_key = \"k\"\n[[reconcile]]\nprovider = \"{name}\"\nadmin_key = \"k\"\nnightly = {nightly}"
+        )
+    };
+    let fault = "7:11: reconcile[0].nightly: needs a provider whose reports the gateway can read: OpenAI, Anthropic or OpenRouter";
+    check(&text("gemini", true), &[fault]);
+    good(&text("gemini", false));
+    for name in ["openai", "anthropic", "openrouter"] {
+        good(&text(name, true));
+    }
 }

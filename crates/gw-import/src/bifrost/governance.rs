@@ -23,8 +23,7 @@ impl BifrostImport {
             for (index, limit) in entries(section).iter().enumerate() {
                 let path = format!("governance.{section}[{index}]");
                 if !used.contains(&path) {
-                    let note =
-                        "no imported key has it; the gateway limits keys and teams, not providers and models";
+                    let note = "no imported key has it; a rule of [[budgets]] limits a model or a provider (docs/keys.md)";
                     self.report.ignored(path, limit, note);
                 }
             }
@@ -39,7 +38,7 @@ impl BifrostImport {
                 "routing_rules" => "the gateway does not route by expressions; write [[aliases]]",
                 "pricing_overrides" => "write models.pricing",
                 "providers" | "model_configs" => {
-                    "the gateway limits keys and teams, not providers and models"
+                    "a rule of [[budgets]] limits a model or a provider (docs/keys.md)"
                 }
                 _ => NO_SUCH_SETTING,
             };

@@ -220,7 +220,7 @@ impl Import {
                     self.report.approximate(key, node, note);
                 }
                 _ if REQUEST_DEFAULTS.contains(&name.as_str()) => {
-                    let note = "the gateway sends only what the client writes; it has no defaults for a request's parameters";
+                    let note = "the import writes none; an alias sets parameters of its requests by `defaults` and `overrides` (docs/presets.md)";
                     self.report.ignored(key, node, note);
                 }
                 _ => self.report.ignored(key, node, NO_SUCH_SETTING),
@@ -248,7 +248,7 @@ impl Import {
             return;
         };
         if name == "tpm" {
-            let note = "the gateway limits keys and teams, not deployments; the provider's own 429 moves a request on";
+            let note = "the import writes no limit; a rule of [[budgets]] limits a model or a provider (docs/keys.md)";
             self.report.ignored(key, node, note);
             return;
         }
@@ -261,7 +261,7 @@ impl Import {
         if is_explicit {
             self.report.exact(key, node, "models.weight");
         } else {
-            let note = "models.weight: the share of the requests; the gateway limits keys and teams, not deployments";
+            let note = "models.weight: the share of the requests; a rule of [[budgets]] limits a model or a provider (docs/keys.md)";
             self.report.approximate(key, node, note);
         }
     }

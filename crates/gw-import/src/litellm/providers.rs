@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::super::draft::Members;
+use super::super::draft::{Members, variable_or};
 use super::super::known_provider::{KnownProvider, SourceGateway};
 use super::super::yaml::SourceNode;
 use super::Import;
@@ -155,7 +155,7 @@ impl Import {
         }
         if known.api == "bedrock" && !members.contains_key("region") && !members.contains_key("api_key") {
             // LiteLLM's own default.
-            members.insert("region".to_owned(), "${AWS_REGION_NAME:-us-west-2}".into());
+            members.insert("region".to_owned(), variable_or("AWS_REGION_NAME", "us-west-2").into());
         }
         if known.api == "bedrock" && !members.contains_key("profile") && !members.contains_key("api_key") {
             self.draft.needs_aws_keys();

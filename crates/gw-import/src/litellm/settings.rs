@@ -7,6 +7,9 @@ use super::super::report::NO_SUCH_SETTING;
 use super::super::yaml::{Data, SourceNode};
 use super::Import;
 
+/// The most of `routing.retries`.
+const MAX_RETRIES: u64 = 10;
+
 /// The keys about logs, traces and alerts of the three sections.
 const OBSERVATION: [&str; 16] = [
     "callbacks",
@@ -64,8 +67,12 @@ impl Import {
             "model_group_alias" | "model_alias_map" => self.same_names(key, node),
             "num_retries" => match node.whole(0, u64::MAX) {
                 Some(retries) => {
-                    self.draft.set("routing", "retries", json!(retries.min(10)));
-                    let note = "routing.retries: a name with several models tries the next model instead";
+                    self.draft.set("routing", "retries", json!(retries.min(MAX_RETRIES)));
+                    let note = if retries > MAX_RETRIES {
+                        "routing.retries = 10, the most; a name with several models tries the next model instead"
+                    } else {
+                        "routing.retries: a name with several models tries the next model instead"
+                    };
                     self.report.approximate(key, node, note);
                 }
                 None => self.report.ignored(key, node, "it is no number"),

@@ -158,7 +158,7 @@ impl PortkeyImport {
     ) {
         for (name, value) in node.pairs() {
             let (key, name) = (at(path, name), snake(name));
-            let Some(text) = value.text().map(|text| text.trim().replace("${", "$${")) else { continue };
+            let Some(text) = value.text().map(|text| text.trim().to_owned()) else { continue };
             let place = match (known.api, name.as_str()) {
                 (_, "provider") => {
                     match SourceGateway::Portkey.provider(&text).is_some() {

@@ -48,7 +48,7 @@ impl PortkeyImport {
             if snake(name) == "model" {
                 self.report.exact(key, value, "models.id, and a target of the alias");
             } else {
-                let note = "the gateway sends only what the client writes; it has no defaults for a request's parameters";
+                let note = "the import writes none; an alias sets parameters of its requests by `defaults` and `overrides` (docs/presets.md)";
                 self.report.ignored(key, value, note);
             }
         }

@@ -103,6 +103,26 @@ fn each_setting_of_litellm_has_its_documented_meaning() {
 }
 
 #[test]
+fn more_retries_than_the_gateway_makes_are_named() {
+    let text = "model_list: [{model_name: a, litellm_params: {model: openai/a}}]\nrouter_settings: {num_retries: 99}\n";
+    let Conversion { config, report } = import("litellm", "config.yaml", text);
+    assert!(config.contains("retries = 10\n"), "{config}");
+    assert!(report.contains("routing.retries = 10, the most"), "{report}");
+}
+
+#[test]
+fn texts_of_the_source_name_no_variable() {
+    let text = "model_list: [{model_name: 'dollar${HOME}', litellm_params: {model: 'openai/a${HOME}', api_key: os.environ/KEY}}]\n\
+                router_settings: {model_group_alias: {'b${HOME}': 'dollar${HOME}'}}\n";
+    let config = import("litellm", "config.yaml", text).config;
+    let parsed: toml::Table = config.parse().unwrap_or_else(|error| panic!("{error}: {config}"));
+    assert_eq!(parsed["models"][0]["id"].as_str(), Some("openai/a$${HOME}"), "{config}");
+    assert_eq!(parsed["aliases"][0]["name"].as_str(), Some("dollar$${HOME}"), "{config}");
+    assert_eq!(parsed["aliases"][1]["name"].as_str(), Some("b$${HOME}"), "{config}");
+    assert_eq!(parsed["providers"][0]["api_key"].as_str(), Some("${KEY}"), "{config}");
+}
+
+#[test]
 fn the_report_is_json_on_request_and_names_each_key_once() {
     let report = import_with("litellm", "config.yaml", ROUTED, &["--json"]).report;
     let report: Value = serde_json::from_str(&report).expect("JSON");

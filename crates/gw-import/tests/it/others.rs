@@ -34,6 +34,27 @@ fn assert_config(source: &str, text: &str, expected: &str) {
 }
 
 #[test]
+fn texts_of_a_source_name_no_variable() {
+    for (source, text, wanted) in [
+        (
+            "portkey",
+            r#"{"provider": "openai", "api_key": "x", "override_params": {"model": "gpt-${HOME}"}}"#,
+            "openai/gpt-$${HOME}",
+        ),
+        ("openrouter", r#"{"models": ["openai/gpt-${HOME}", "openai/b"]}"#, "openrouter/openai/gpt-$${HOME}"),
+        (
+            "bifrost",
+            r#"{"providers": {"openai": {"keys": [{"value": "env.KEY", "models": ["gpt-${HOME}"]}]}}}"#,
+            "openai/gpt-$${HOME}",
+        ),
+    ] {
+        let config = import(source, "config.json", text).config;
+        assert!(config.contains(&format!("\"{wanted}\"")), "{config}");
+        assert!(!config.replace("$${", "").contains("${HOME"), "{config}");
+    }
+}
+
+#[test]
 fn bifrosts_own_examples_pass_check() {
     import_all("bifrost", 6);
 }

@@ -51,6 +51,37 @@ fn check_tells_every_fault_with_its_line_and_column() {
 }
 
 #[test]
+fn check_and_serve_refuse_what_no_start_can_use() {
+    for (more, place, word) in [
+        ("[store]\nurl = \"postgres://u:p@:x/c\"\n", "gateway.toml:9:7", "store.url"),
+        ("[store]\nurl = \"sqlite://rel.db\"\n", "gateway.toml:9:7", "sqlite:///"),
+        (
+            "[server]\nlisten = \"0.0.0.0:4\"\nadmin_listen = \"127.0.0.1:4\"\n",
+            "gateway.toml:10:16",
+            "'listen'",
+        ),
+        (
+            "[[reconcile]]\nprovider = \"demo\"\nadmin_key = \"sk-y\"\nnightly = true\n",
+            "gateway.toml:11:11",
+            "OpenRouter",
+        ),
+        (
+            "[aliases]\nhelp = [\"demo/chat\"]\n[[cache.semantic]]\nalias = \"help\"\nembedding_model = \"demo/none\"\n",
+            "gateway.toml:12:19: cache.semantic[0].embedding_model",
+            "is in no catalogue",
+        ),
+    ] {
+        for command in ["check", "serve"] {
+            let output = run(&format!("{BASE}{more}"), &[command]);
+            let text = text(&output);
+            assert_eq!(output.status.code(), Some(2), "{command}: {text}");
+            let line = text.lines().find(|line| line.contains(place));
+            assert!(line.is_some_and(|line| line.contains(word)), "{command}: {place} and {word} in {text}");
+        }
+    }
+}
+
+#[test]
 fn the_environment_fills_in_and_a_missing_variable_is_a_fault_without_its_value() {
     let config = "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"${ACME_URL:-http://127.0.0.1:9/v1}\"\napi_key = \"${ACME_KEY}\"\n";
     let output = run(config, &["check"]);

@@ -26,8 +26,9 @@ async fn fill(admin: &Client, upstream: &FakeUpstream) -> String {
         assert_eq!(ask(admin, "PUT", &format!("/admin/v1/teams/{id}"), &limits).await.status, 201);
     }
     let members = json!({
-        "name": "search é \"x\"", "team": "blue", "models": ["acme/*", "swift"], "rpm": 50, "tpm": 90000, "max_in_flight": 5,
-        "budget_usd": 12.000000001, "log_payloads": true, "expires_at": "2031-05-06T07:08:09Z", "metadata": { "a": [1, "é"] },
+        "name": "search é \"x\" ${HOME}", "team": "blue", "models": ["acme/*", "swift"], "rpm": 50, "tpm": 90000, "max_in_flight": 5,
+        "budget_usd": 12.000000001, "log_payloads": true, "expires_at": "2031-05-06T07:08:09Z",
+        "metadata": { "a": [1, "é"], "${HOME}": ["${GATEWAY_BOSS_KEY}", "$${HOME}"] },
     });
     let (secret, _) = create(admin, members).await;
     let (_, rotated) = create(admin, json!({ "name": "rotated", "role": "admin" })).await;

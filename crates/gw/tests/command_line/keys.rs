@@ -117,6 +117,17 @@ async fn keys_are_managed_over_the_network_with_the_admin_key_of_the_environment
     ];
     let first = secret(&ok(remote(&gateway, Some(ADMIN), &args)));
     waits_for(&gateway, &first, 200).await;
+    // A key without a budget may refuse requests without a price, too.
+    let priced = ["keys", "create", "--name", "priced", "--unpriced", "refuse"];
+    let priced = secret(&ok(remote(&gateway, Some(ADMIN), &priced)));
+    ok(remote(&gateway, Some(ADMIN), &["keys", "revoke", &priced[..12]]));
+    for (name, budget) in [("most", "999999999.999999999"), ("least", "0.000000001")] {
+        let exact = ["keys", "create", "--name", name, "--budget-usd", budget];
+        let exact = secret(&ok(remote(&gateway, Some(ADMIN), &exact)));
+        let table = stdout(&ok(remote(&gateway, Some(ADMIN), &["keys", "list"])));
+        assert!(table.contains(&format!(" {budget} USD/month")), "{table}");
+        ok(remote(&gateway, Some(ADMIN), &["keys", "revoke", &exact[..12]]));
+    }
     let listed = stdout(&ok(remote(&gateway, Some(&first), &["keys", "list", "--json"])));
     let keys: Value = serde_json::from_str(&listed).expect("JSON");
     let key = keys.as_array().and_then(|keys| keys.last()).expect("a key");

@@ -3,8 +3,9 @@
 use std::collections::BTreeSet;
 
 use gw_testkit::Launch;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use crate::harness::management::ask;
 use crate::harness::{Differences, binary};
 
 /// Every secret of a configuration: its place in the schema, its place in a message, and a configuration in which `<secret>`
@@ -222,4 +223,22 @@ async fn a_configured_key_that_can_be_guessed_is_told_by_the_check_and_at_the_st
             "{logged}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_configured_key_that_can_be_guessed_is_told_once_beside_entries_of_the_api() {
+    let config = "[server]\nlisten = \"127.0.0.1:0\"\n[[providers]]\nname = \"demo\"\n[[keys]]\nname = \"weak\"\n\
+                  key = \"hunter2\"\nrole = \"admin\"\n";
+    let data = tempfile::tempdir().expect("a directory");
+    let launch = || {
+        let launch = Launch::new(binary()).file("gateway.toml", config).arg("serve");
+        launch.env("MODEL_GATEWAY_DATA_DIR", &data.path().display().to_string())
+    };
+    let gateway = launch().start().await;
+    let admin = gateway.client().with_key("hunter2");
+    let answer = ask(&admin, "PUT", "/admin/v1/config/timeouts", &json!({ "total_ms": 123_456 })).await;
+    assert_eq!(answer.status, 201, "{}", answer.text());
+    drop(gateway.stop());
+    let logged = launch().start().await.stderr().join("\n");
+    assert_eq!(logged.matches("keys: 'weak' can be guessed").count(), 1, "{logged}");
 }

@@ -304,12 +304,21 @@ async fn the_last_admin_cannot_lock_everyone_out() {
         ("DELETE", json!({})),
         ("PATCH", json!({ "role": "inference" })),
         ("PATCH", json!({ "expires_at": "2020-01-01T00:00:00Z" })),
+        // It would expire later, and then nobody could make another one.
+        ("PATCH", json!({ "expires_at": "2031-01-01T00:00:00Z" })),
     ];
     for (method, body) in &attempts {
         let refused = ask(&admin, method, &me, body).await;
         assert_error(method, &refused, 400, "invalid_request_error", "invalid_value");
         assert!(refused.message().contains("last"), "{}", refused.message());
     }
+    // Another key has to last as long as this one.
+    let short = json!({ "name": "short", "role": "admin", "expires_at": "2030-12-31T00:00:00Z" });
+    create(&admin, short).await;
+    let refused = ask(&admin, "PATCH", &me, &json!({ "expires_at": "2031-01-01T00:00:00Z" })).await;
+    assert_error("a shorter key", &refused, 400, "invalid_request_error", "invalid_value");
+    ask(&admin, "PATCH", &me, &json!({ "expires_at": "2030-12-31T00:00:00Z" })).await.ok();
+    ask(&admin, "PATCH", &me, &json!({ "expires_at": null })).await.ok();
     let (second, _) = create(&admin, json!({ "name": "second", "role": "admin" })).await;
     ask(&admin, "DELETE", &me, &json!({})).await.ok();
     let refused = admin.get(KEYS).await;
