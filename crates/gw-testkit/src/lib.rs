@@ -38,5 +38,5 @@ pub use files::open_files;
 pub use gateway::{Gateway, Launch};
 pub use proxy::Proxy;
 pub use redis::Redis;
-pub use upstream::{Answer, FakeUpstream, PIXEL, Recorded, Signal};
+pub use upstream::{Answer, ClosedUpstream, FakeUpstream, PIXEL, Recorded, Signal};
 pub use wait::{eventually, within};

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
@@ -119,15 +119,35 @@ impl std::fmt::Debug for FakeUpstream {
     }
 }
 
+/// The address of an upstream that refuses connections. No other program gets its port.
+#[derive(Debug)]
+pub struct ClosedUpstream {
+    socket: TcpSocket,
+    /// The address.
+    pub addr: SocketAddr,
+}
+
+impl ClosedUpstream {
+    /// A free port of this machine.
+    #[must_use]
+    pub fn bind() -> Self {
+        let socket = TcpSocket::new_v4().expect("a socket");
+        socket.bind(SocketAddr::from(([127, 0, 0, 1], 0))).expect("a free port");
+        let addr = socket.local_addr().expect("a bound socket has an address");
+        Self { socket, addr }
+    }
+
+    /// The upstream, which takes connections from now on.
+    #[must_use]
+    pub fn open(self) -> FakeUpstream {
+        FakeUpstream::serve(self.socket.listen(1024).expect("the port is ours"), None)
+    }
+}
+
 impl FakeUpstream {
     /// Listens on a free port of 127.0.0.1 and gives default answers until a test sets others.
     pub async fn start() -> Self {
-        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0))).await
-    }
-
-    /// As [`FakeUpstream::start`], at this address.
-    pub async fn start_at(addr: SocketAddr) -> Self {
-        Self::listen(addr, None).await
+        Self::listen(SocketAddr::from(([127, 0, 0, 1], 0)), None).await
     }
 
     /// As [`FakeUpstream::start`], over TLS with this certificate. A failed handshake counts as a connection, never as a request.
@@ -136,7 +156,10 @@ impl FakeUpstream {
     }
 
     async fn listen(addr: SocketAddr, tls: Option<TlsAcceptor>) -> Self {
-        let listener = TcpListener::bind(addr).await.expect("a free port");
+        Self::serve(TcpListener::bind(addr).await.expect("a free port"), tls)
+    }
+
+    fn serve(listener: TcpListener, tls: Option<TlsAcceptor>) -> Self {
         let addr = listener.local_addr().expect("a bound socket has an address");
         let shared =
             Arc::new(Shared { script: Mutex::new(Script::default()), connections: AtomicUsize::new(0) });

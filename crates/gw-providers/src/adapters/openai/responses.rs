@@ -80,6 +80,11 @@ impl ResponseObject<'_> {
         }
     }
 
+    /// Whether the response says that it goes on, or that somebody cancelled it.
+    fn is_unfinished(&self) -> bool {
+        matches!(&*self.status, "queued" | "in_progress" | "cancelled")
+    }
+
     /// The usage with the calls of hosted tools.
     fn used_with_hosted(&self) -> Option<Usage> {
         let mut hosted = HostedTally::default();
@@ -92,6 +97,9 @@ impl ResponseObject<'_> {
         usage::read_in_tier(RawText(used), self.service_tier)
     }
 }
+
+/// The detail of the failure of a response that ends without a status of an end.
+const NOT_FINAL: &str = "the response has no final status";
 
 /// The shortest answer that the API lets a request ask for, in tokens.
 const MIN_OUTPUT_TOKENS: u64 = 16;
@@ -165,10 +173,10 @@ pub(super) fn native_stream(reading: &Reading) -> Box<dyn StreamDecoder> {
     }
 }
 
-/// The usage of a response that failed.
+/// The usage of a response that failed, or that has not ended.
 pub(super) fn failed_usage(body: &[u8]) -> Option<Usage> {
     let object: ResponseObject<'_> = serde_json::from_slice(body).ok()?;
-    object.failure().and_then(|_| object.used_with_hosted())
+    object.used_with_hosted()
 }
 
 fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
@@ -178,7 +186,7 @@ fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         return Err(failure);
     }
     if !matches!(&*object.status, "completed" | "incomplete") {
-        return Err(invalid("the response has no final status"));
+        return Err(invalid(NOT_FINAL));
     }
     let used = object.used_with_hosted();
     let has_calls = object.output.iter().any(OutputItem::is_call);

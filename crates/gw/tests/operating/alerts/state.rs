@@ -6,7 +6,8 @@ use gw_store::Store;
 use gw_store::ledger::Entry;
 use gw_testkit::certificate::Certificate;
 use gw_testkit::upstream::Recorded;
-use gw_testkit::{Answer, FakeUpstream, Faketime, Gateway, Launch, eventually};
+use gw_testkit::wait::eventually_async;
+use gw_testkit::{Answer, ClosedUpstream, FakeUpstream, Faketime, Gateway, Launch, eventually};
 use serde_json::{Value, json};
 
 use super::{CHAT, SECRET, alert, ask, by_id, heard, limited, receiver, verified};
@@ -146,9 +147,9 @@ async fn rows_that_wait_for_a_minute_are_told_while_the_store_takes_nothing_and_
 
 #[tokio::test]
 async fn a_receiver_that_refuses_connections_gets_its_message_when_it_is_back() {
-    let first = receiver().await;
-    let (addr, alerts) = (first.addr, alert("ops", "\"budget:1\"", &first));
-    drop(first);
+    let (other, closed) = (receiver().await, ClosedUpstream::bind());
+    let alerts =
+        alert("ops", "\"budget:1\"", &other).replace(&other.addr.to_string(), &closed.addr.to_string());
     let world = limited("0.00002", &alerts).start().await;
     world.gateway.client().with_key("sk-by").post_json(CHAT, &ask()).await.ok();
     let failed = "an alert is not delivered";
@@ -157,10 +158,14 @@ async fn a_receiver_that_refuses_connections_gets_its_message_when_it_is_back() 
     })
     .await;
     let admin = world.gateway.client().with_key(ADMIN);
-    let list = admin.get("/admin/v1/alerts").await.ok().json();
-    assert_eq!(list["data"][0]["waiting"], 1, "{list}");
-    assert!(list["data"][0]["last_error"].is_string(), "{list}");
-    let again = FakeUpstream::start_at(addr).await;
+    // The log tells the failure before the list has it.
+    eventually_async("the list tells the failure", async || {
+        let list = admin.get("/admin/v1/alerts").await.ok().json();
+        assert_eq!(list["data"][0]["waiting"], 1, "{list}");
+        list["data"][0]["last_error"].is_string().then_some(())
+    })
+    .await;
+    let again = closed.open();
     again.respond_with(|_| Answer::full(204, &[], ""));
     let body = verified(&heard(&again, 1).await.remove(0));
     assert_eq!((&body["event"], &body["data"]["name"]), (&json!("budget:1"), &json!("limited-by")));

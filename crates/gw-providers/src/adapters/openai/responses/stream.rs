@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use super::item::{HostedTally, OutputItem, text};
 use super::written::WrittenItems;
-use super::{CHOICE, ResponseObject, details_value, sealed_items, with_hosted};
+use super::{CHOICE, NOT_FINAL, ResponseObject, details_value, sealed_items, with_hosted};
 use crate::adapters::failure::{cut_event, invalid, invalid_event, reported};
 use crate::adapters::replay::DETAILS;
 use crate::adapters::sse_adapter::{
@@ -93,6 +93,12 @@ impl StreamState for ResponsesStreamState {
             return self.fail(reported(&error, self.progress.error_kind()), sink);
         }
         let name = read.kind.clone();
+        if name == "response.completed"
+            && let Some(response) = read.response.as_ref().filter(|response| response.is_unfinished())
+        {
+            response.used_with_hosted().into_iter().for_each(|used| sink(Event::Usage(used)));
+            return self.fail(invalid(NOT_FINAL), sink);
+        }
         if name != "response.failed" {
             let has_seal = text.contains("\"encrypted_content\"");
             let sealed = self.replay.as_ref().filter(|_| has_seal).map(|target| sealed_items(text, target));

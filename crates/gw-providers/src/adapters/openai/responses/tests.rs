@@ -164,4 +164,14 @@ fn a_stream_that_fails_or_stops_early_is_no_answer() {
     assert_eq!(seen, ["text Os"], "the normaliser reports the missing end");
     let (seen, _) = events("data: [DONE]\n\n");
     assert!(seen[0].starts_with("error "), "{seen:?}");
+    for status in ["queued", "in_progress", "cancelled"] {
+        let last = format!(
+            r#"{{"type":"response.completed","response":{{"status":"{status}","output":[],"usage":{{"input_tokens":3,"output_tokens":2}}}}}}"#
+        );
+        let (seen, count) = events(&frames(&[&last]));
+        assert!(seen[0] == "usage 3 2" && seen[1].starts_with("error "), "{status}: {seen:?}");
+        assert_eq!((seen.len(), count), (2, 0), "{status}: the client gets no end");
+    }
+    let (seen, _) = events("{\"error\":{\"message\":\"no\"}}");
+    assert_eq!(seen, ["error The upstream provider failed."]);
 }
