@@ -84,6 +84,45 @@ async fn a_new_file_is_complete_and_leaves_no_draft() {
     assert_eq!(probe(&path).await.unwrap(), Some(newest_version()));
 }
 
+/// The rows that the migrations of an empty file leave, as statements that make them.
+const FIRST_ROWS: &str = "
+    SELECT 'INSERT INTO revision VALUES (' || concat_ws(', ', id, number) || ')' FROM revision
+    UNION ALL SELECT 'INSERT INTO gateway_audit_head VALUES (' || concat_ws(', ', id, seq, quote(hash)) || ')' FROM gateway_audit_head
+    UNION ALL SELECT 'INSERT INTO usage_rollup VALUES (' || concat_ws(', ', id, until) || ')' FROM usage_rollup
+    UNION ALL SELECT 'INSERT INTO usage_name_progress VALUES (' ||
+        concat_ws(', ', first, closed, until, days_until, weeks_from, weeks_until) || ')' FROM usage_name_progress";
+
+/// `UPDATE=1 cargo test --workspace --lib -- the_schema_of_new_files` writes the file.
+#[tokio::test]
+async fn the_schema_of_new_files_is_what_the_migrations_leave() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("migrated.db");
+    fs::write(&path, b"").unwrap();
+    Store::open(&path).await.unwrap().close().await;
+    let mut connection = SqliteConnectOptions::new().filename(&path).connect().await.unwrap();
+    let mut statements = Vec::new();
+    let tables =
+        "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL AND name <> '_sqlx_migrations' ORDER BY rowid";
+    for query in [tables, FIRST_ROWS] {
+        let rows = sqlx::query(query).fetch_all(&mut connection).await.unwrap();
+        statements.extend(rows.iter().map(|row| row.get::<String, _>(0)));
+    }
+    let head = "-- The tables of a new SQLite file, as all migrations leave them. A test writes and checks this file (fresh.rs).\n";
+    let schema = format!("{head}{};\n", statements.join(";\n"));
+    if std::env::var_os("UPDATE").is_some() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/migrations/schema.sql");
+        fs::write(file, schema).unwrap();
+    } else {
+        assert!(schema == fresh::SCHEMA, "migrations/schema.sql is old: write it with UPDATE=1");
+    }
+    // A row in another table would be missing in new files.
+    sqlx::query("ANALYZE").execute(&mut connection).await.unwrap();
+    let filled = "SELECT DISTINCT tbl FROM sqlite_stat1 WHERE tbl <> '_sqlx_migrations' AND stat NOT LIKE '0%' ORDER BY tbl";
+    let rows = sqlx::query(filled).fetch_all(&mut connection).await.unwrap();
+    let filled: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    assert_eq!(filled, ["gateway_audit_head", "revision", "usage_name_progress", "usage_rollup"]);
+}
+
 #[tokio::test]
 async fn a_new_file_is_that_of_all_migrations_one_after_the_other() {
     let directory = tempfile::tempdir().unwrap();
@@ -98,7 +137,7 @@ async fn a_new_file_is_that_of_all_migrations_one_after_the_other() {
         for query in [
             "SELECT concat_ws('|', type, name, tbl_name, sql) FROM sqlite_schema ORDER BY type, name",
             "SELECT concat_ws('|', version, description, success, hex(checksum)) FROM _sqlx_migrations ORDER BY version",
-            "SELECT CAST(number AS TEXT) FROM revision",
+            FIRST_ROWS,
         ] {
             let rows = sqlx::query(query).fetch_all(&mut connection).await.unwrap();
             found.push(rows.iter().map(|row| row.try_get(0).unwrap_or_default()).collect::<Vec<String>>());
@@ -107,6 +146,7 @@ async fn a_new_file_is_that_of_all_migrations_one_after_the_other() {
     }
     assert_eq!(contents[0], contents[1]);
     assert_eq!(contents[0][1].len(), CHANGES.len());
+    assert_eq!(contents[0][2].len(), 4);
     // Without the note of a failure, which `make` hides.
     let path = directory.path().join("filled.db");
     fs::write(&path, b"").unwrap();
