@@ -117,7 +117,8 @@ fn alias_list(map: &DeTable<'_>, text: &str, places: &mut Vec<Place>) -> Value {
             name: name_text.to_owned(),
             line: Some(line(text, name.span().start)),
         });
-        json!({ "name": name_text, "targets": json_of(targets.get_ref()) })
+        // A key of TOML has no references, and the value that it becomes here would have them.
+        json!({ "name": name_text.replace("${", "$${"), "targets": json_of(targets.get_ref()) })
     });
     entries.collect()
 }
@@ -126,7 +127,8 @@ fn name_of(section: &str, entry: &Spanned<DeValue<'_>>) -> Option<String> {
     let (_, member) = NAMED_LISTS.into_iter().find(|(list, _)| *list == section)?;
     match entry.get_ref() {
         DeValue::Table(table) => match table.get(member)?.get_ref() {
-            DeValue::String(name) => Some(name.to_string()),
+            // The name that is in force: `$${` stands for `${`.
+            DeValue::String(name) => Some(name.replace("$${", "${")),
             _ => None,
         },
         _ => None,

@@ -450,8 +450,11 @@ fn settle(backing: &[Backing]) {
 impl Segment {
     fn make(directory: &Path, number: u64) -> io::Result<Self> {
         let path = directory.join(format!("{}-{number}.journal", uuid::Uuid::now_v7()));
-        let file = private::new_file().append(true).open(&path)?;
+        // Under its own name, a process that recovers journals could lock it first.
+        let draft = path.with_extension("new");
+        let file = private::new_file().append(true).open(&draft)?;
         file.try_lock().map_err(io::Error::from)?;
+        fs::rename(&draft, &path)?;
         Ok(Self { path, file, made: Instant::now(), bytes: AtomicU64::new(0), open: AtomicU64::new(0) })
     }
 }

@@ -1,7 +1,8 @@
-//! The journals of processes that died: their requests become rows of the ledger, and their costs count in the budgets.
+//! The journals of processes that died: their requests become rows of the ledger, and with Redis their costs count in the budgets.
 //!
 //! A start reads these journals before it serves. A running gateway looks for further ones, because another process of the same data
-//! directory may die: after a take-over, the earlier process still has requests under way.
+//! directory may die: after a take-over, the earlier process still has requests under way. Without Redis, each process counts its
+//! own requests alone, and a start learns the others from the ledger.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -84,7 +85,7 @@ fn log(found: &Replayed) {
     if !found.entries.is_empty() {
         tracing::info!(
             requests = found.entries.len(),
-            "wrote the requests of a process that died to the ledger, which it had no time for"
+            "read the journal of a process that died; the ledger has all of its requests"
         );
     }
 }
@@ -115,6 +116,8 @@ impl FoundAtStart {
             clock: Arc::clone(clock),
             charged: Vec::new(),
             kept: Vec::new(),
+            generation_before: None,
+            is_failing: false,
         };
         recovery.charge(found, is_lost).await;
         if let Some(generations) = generations {
@@ -135,18 +138,28 @@ struct JournalRecovery {
     clock: Arc<TrustedClock>,
     /// Journals that go as soon as Redis has taken all charges.
     charged: Vec<Replayed>,
-    /// Journals that stay for the next start, because this process may die during the rebuild of the budgets. They stay locked, so
-    /// that no look charges them.
+    /// Journals that stay until Redis has a new generation, because this process may die during the rebuild of the budgets, and those
+    /// that cannot be removed. They stay locked, so that no look reads them again.
     kept: Vec<Replayed>,
+    /// The generation of Redis before the rebuild that was asked for.
+    generation_before: Option<Arc<str>>,
+    /// The last look failed, and the log says so.
+    is_failing: bool,
 }
 
 impl JournalRecovery {
     async fn run(mut self) {
         loop {
             tokio::time::sleep(LOOK_INTERVAL).await;
-            if let Err(error) = self.look().await {
-                // The store is away, as other messages tell. The next look finds the journals again.
-                tracing::debug!("the journal of a process that died is not in the ledger yet: {error}");
+            match self.look().await {
+                Ok(()) => self.is_failing = false,
+                // The next look finds the journals again.
+                Err(error) if !std::mem::replace(&mut self.is_failing, true) => {
+                    tracing::warn!(
+                        "the journal of a process that died cannot be written to the ledger yet: {error}"
+                    );
+                }
+                Err(_) => {}
             }
         }
     }
@@ -154,16 +167,25 @@ impl JournalRecovery {
     /// Looks once for journals of processes that died.
     async fn look(&mut self) -> gw_store::Result<()> {
         self.remove_charged();
+        self.remove_rebuilt();
         let segments = AbandonedSegments::lock_unchanged(&self.directory, UNCHANGED_FOR);
         if segments.is_empty() {
             return Ok(());
         }
-        let now = self.clock.now().await?;
-        let not_before = now.zip(self.retention_ms).map(|(now, age)| now.saturating_sub(age));
+        let not_before = match (self.retention_ms, self.clock.now().await?) {
+            (None, _) => None,
+            (Some(age), Some(now)) => Some(now.saturating_sub(age)),
+            // The ledger may have deleted these requests, and nobody knows.
+            (Some(_), None) => return Ok(()),
+        };
         let (store, runtime) = (self.store.clone(), Handle::current());
         // A long journal takes long to read.
         let replaying = move || runtime.block_on(replay(segments, &store, not_before));
-        let Ok(found) = tokio::task::spawn_blocking(replaying).await else { return Ok(()) };
+        let replayed = tokio::task::spawn_blocking(replaying).await;
+        let Ok(found) = replayed.inspect_err(|error| tracing::error!("a journal cannot be read: {error}"))
+        else {
+            return Ok(());
+        };
         let found = found?;
         log(&found);
         self.unreadable.fetch_add(damaged_places(&found), Ordering::Relaxed);
@@ -171,8 +193,7 @@ impl JournalRecovery {
             // This process has noticed each loss of Redis' memory, so the budgets are right but for these requests.
             self.charge(found, false).await;
         } else {
-            // Without Redis each process counts its own requests alone.
-            found.remove_segments();
+            self.remove(found);
         }
         Ok(())
     }
@@ -184,7 +205,9 @@ impl JournalRecovery {
         // Redis may have forgotten the reservation of such a request.
         let oldest = calendar::unix_millis().saturating_sub_unsigned(MAX_CHARGE_AGE.as_millis() as u64);
         let is_forgotten = is_lost || entries.iter().any(|entry| entry.cost > 0 && entry.at <= oldest);
-        if is_forgotten && !entries.is_empty() {
+        if let Some(generations) = self.limiter.generations().filter(|_| is_forgotten && !entries.is_empty())
+        {
+            self.generation_before = Some(Arc::clone(&generations.borrow()));
             self.limiter.begin_new_generation();
             self.kept.push(found);
             return;
@@ -205,7 +228,31 @@ impl JournalRecovery {
 
     fn remove_charged(&mut self) {
         if !self.charged.is_empty() && self.limiter.delivery_figures().waiting == 0 {
-            self.charged.drain(..).for_each(Replayed::remove_segments);
+            std::mem::take(&mut self.charged).into_iter().for_each(|charged| self.remove(charged));
+        }
+    }
+
+    /// Removes the journals of a rebuild that Redis has begun: from now on the budgets come from the ledger, whoever dies.
+    fn remove_rebuilt(&mut self) {
+        let Some((before, generations)) = self.generation_before.as_ref().zip(self.limiter.generations())
+        else {
+            return;
+        };
+        let is_new = {
+            let now = generations.borrow();
+            !now.is_empty() && **now != **before
+        };
+        if is_new {
+            self.generation_before = None;
+            std::mem::take(&mut self.kept).into_iter().for_each(|rebuilt| self.remove(rebuilt));
+        }
+    }
+
+    /// Removes the files of a journal. Those that cannot be removed stay locked.
+    fn remove(&mut self, mut journal: Replayed) {
+        if !journal.remove_segments() {
+            journal.entries = Vec::new();
+            self.kept.push(journal);
         }
     }
 }

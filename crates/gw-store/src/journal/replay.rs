@@ -27,47 +27,56 @@ pub struct Replayed {
     /// Segments with bytes that belong to no record.
     pub damaged: Vec<DamagedSegment>,
     /// The replayed segments, locked until this is dropped.
-    segments: AbandonedSegments,
+    segments: Vec<(PathBuf, File)>,
 }
 
 /// Segments that no running process has locked. They are locked until this is dropped.
 #[derive(Debug)]
-pub struct AbandonedSegments(Vec<(PathBuf, File)>);
+pub struct AbandonedSegments {
+    files: Vec<(PathBuf, File)>,
+    /// The lock of the directory: two processes that lock segments at one time would divide those of a request.
+    _directory: Option<File>,
+}
 
 impl AbandonedSegments {
-    /// Locks all of them. A segment that cannot be opened is logged.
+    /// Locks all of them. A segment that cannot be opened is logged. While another process recovers segments of this directory, it
+    /// has them all.
     #[must_use]
     pub fn lock_all(directory: &Path) -> Self {
-        let open = |path: PathBuf| {
-            let file = File::open(&path).inspect_err(|error| cannot_open(&path, error)).ok()?;
-            lock(path, file)
-        };
-        Self(segments(directory).filter_map(open).collect())
+        Self::lock(directory, |path| File::open(path).inspect_err(|error| cannot_open(path, error)).ok())
     }
 
-    /// Locks those that nobody has written to for this long. A segment that cannot be opened is left out.
+    /// Locks all of them if nobody has written to any for this long, and otherwise none. A segment that cannot be opened is left out.
     #[must_use]
     pub fn lock_unchanged(directory: &Path, unchanged_for: Duration) -> Self {
-        let open = |path: PathBuf| {
-            let file = File::open(&path).ok()?;
-            // The time may be ahead of a clock that was set back. The next start reads such a segment.
-            let age = file.metadata().ok()?.modified().ok()?.elapsed().ok()?;
-            if age < unchanged_for { None } else { lock(path, file) }
-        };
-        Self(segments(directory).filter_map(open).collect())
+        let mut found = Self::lock(directory, |path| File::open(path).ok());
+        // The time may be ahead of a clock that was set back. The next start reads such a segment.
+        let age = |file: &File| file.metadata().ok()?.modified().ok()?.elapsed().ok();
+        let is_settled = |file: &File| age(file).is_some_and(|age| age >= unchanged_for);
+        // A request may begin in one segment and end in the next.
+        if !found.files.iter().all(|(_, file)| is_settled(file)) {
+            found.files.clear();
+        }
+        found
+    }
+
+    fn lock(directory: &Path, open: impl Fn(&Path) -> Option<File>) -> Self {
+        let guard = File::open(directory).ok().filter(|directory| directory.try_lock().is_ok());
+        let paths = segments(directory).filter(|_| guard.is_some());
+        let files = paths.filter_map(|path| {
+            let file = open(&path)?;
+            file.metadata().ok().filter(|data| data.is_file())?;
+            file.try_lock().ok()?;
+            Some((path, file))
+        });
+        Self { files: files.collect(), _directory: guard }
     }
 
     /// Whether there is none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.files.is_empty()
     }
-}
-
-fn lock(path: PathBuf, file: File) -> Option<(PathBuf, File)> {
-    file.metadata().ok().filter(|data| data.is_file())?;
-    file.try_lock().ok()?;
-    Some((path, file))
 }
 
 /// A segment with bytes that belong to no record.
@@ -95,20 +104,26 @@ impl DamagedSegment {
 }
 
 impl Replayed {
-    /// Deletes the segments once every other component knows the requests too. Damaged segments are quarantined.
-    pub fn remove_segments(self) {
-        for damaged in &self.damaged {
-            private::tighten(&damaged.path);
-            if let Err(error) = fs::rename(&damaged.path, damaged.quarantine_path()) {
-                tracing::warn!(path = %damaged.path.display(), "cannot rename a damaged journal: {error}");
-            }
-        }
-        let is_damaged = |path: &Path| self.damaged.iter().any(|damaged| damaged.path == path);
-        for (path, _) in self.segments.0.iter().filter(|(path, _)| !is_damaged(path)) {
-            if let Err(error) = fs::remove_file(path) {
-                tracing::warn!(path = %path.display(), "cannot delete a replayed journal: {error}");
-            }
-        }
+    /// Deletes the segments once every other component knows the requests too. Damaged segments are quarantined. Returns whether all are
+    /// gone; the others stay locked.
+    pub fn remove_segments(&mut self) -> bool {
+        self.segments.retain(|(path, _)| {
+            let damaged = self.damaged.iter().find(|damaged| damaged.path == *path);
+            let removed = match damaged {
+                Some(damaged) => {
+                    private::tighten(path);
+                    fs::rename(path, damaged.quarantine_path())
+                }
+                None => fs::remove_file(path),
+            };
+            removed
+                .inspect_err(|error| {
+                    let action = if damaged.is_some() { "rename a damaged" } else { "delete a replayed" };
+                    tracing::warn!(path = %path.display(), "cannot {action} journal: {error}");
+                })
+                .is_err()
+        });
+        self.segments.is_empty()
     }
 }
 
@@ -123,7 +138,7 @@ impl Replayed {
 pub async fn replay(segments: AbandonedSegments, store: &Store, not_before: Option<i64>) -> Result<Replayed> {
     // All segments together, because a request may begin in one segment and end in the next.
     let (mut found, mut damaged) = (Requests::default(), Vec::new());
-    for (path, file) in &segments.0 {
+    for (path, file) in &segments.files {
         let before = found.len();
         let length = file.metadata().map_or(1, |data| data.len());
         let Damage { regions, bytes, .. } = salvage::read(file, length, &mut found);
@@ -150,7 +165,7 @@ pub async fn replay(segments: AbandonedSegments, store: &Store, not_before: Opti
         store.record(&store.without_trimmed(chunk).await?).await?;
     }
     damaged.iter().for_each(warn);
-    Ok(Replayed { entries, skipped, damaged, segments })
+    Ok(Replayed { entries, skipped, damaged, segments: segments.files })
 }
 
 fn warn(damaged: &DamagedSegment) {

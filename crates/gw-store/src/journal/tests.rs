@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
@@ -40,7 +41,7 @@ fn killed(journal: Journal, directory: &Path) {
 
 /// The number of replayed requests; their segments are deleted.
 async fn replayed(directory: &Path, store: &Store) -> usize {
-    let found = replay(AbandonedSegments::lock_all(directory), store, None).await.unwrap();
+    let mut found = replay(AbandonedSegments::lock_all(directory), store, None).await.unwrap();
     let count = found.entries.len();
     found.remove_segments();
     count
@@ -202,7 +203,7 @@ async fn rows_that_the_ledger_deleted_are_not_replayed() {
     store.record(&(0..9).map(entry).collect::<Vec<_>>()).await.unwrap();
     assert_eq!(store.purge(6, 100).await.unwrap(), 6);
     killed(journal, directory.path());
-    let found = replay(AbandonedSegments::lock_all(directory.path()), &store, Some(6)).await.unwrap();
+    let mut found = replay(AbandonedSegments::lock_all(directory.path()), &store, Some(6)).await.unwrap();
     assert_eq!((found.entries.len(), found.skipped), (4, 6));
     found.remove_segments();
     assert_eq!(files(directory.path()), 0);
@@ -397,6 +398,35 @@ async fn the_most_expensive_of_several_first_lines_is_charged() {
     assert_eq!(charged(&store).await, [(1, 8, INTERRUPTED.to_owned())]);
 }
 
+/// A running gateway takes the segments of a process that died only when all of them are at rest.
+#[tokio::test]
+async fn a_request_in_two_segments_is_recovered_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().await.unwrap();
+    let journal = Journal::open(directory.path()).unwrap();
+    let mut open = journal.begin(&entry(1)).unwrap();
+    let older = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
+    journal.next_segment(&Arc::clone(&journal.active.lock()));
+    journal.progress(&mut open, &Entry { cost: 70, ..entry(1) });
+    std::mem::forget(open);
+    killed(journal, directory.path());
+    let minutes_ago = std::time::SystemTime::now() - Duration::from_secs(600);
+    fs::File::options().write(true).open(&older).unwrap().set_modified(minutes_ago).unwrap();
+    let long = Duration::from_secs(60);
+    assert!(AbandonedSegments::lock_unchanged(directory.path(), long).is_empty(), "the newer one changes");
+    for path in fs::read_dir(directory.path()).unwrap() {
+        let file = fs::File::options().write(true).open(path.unwrap().path()).unwrap();
+        file.set_modified(minutes_ago).unwrap();
+    }
+    // Another process that recovers here has all segments.
+    let other = AbandonedSegments::lock_unchanged(directory.path(), long);
+    assert!(AbandonedSegments::lock_all(directory.path()).is_empty());
+    let mut found = replay(other, &store, None).await.unwrap();
+    assert_eq!(found.entries.iter().map(|entry| entry.cost).collect::<Vec<_>>(), [70]);
+    assert!(found.remove_segments());
+    assert_eq!(files(directory.path()), 0);
+}
+
 #[tokio::test]
 async fn a_damaged_segment_is_set_aside_for_good() {
     let directory = tempfile::tempdir().unwrap();
@@ -413,7 +443,7 @@ async fn a_damaged_segment_is_set_aside_for_good() {
     let found = replay(AbandonedSegments::lock_all(directory.path()), &store, Some(i64::MAX)).await.unwrap();
     assert_eq!((found.entries.len(), found.skipped), (0, 2));
     drop(found);
-    let found = replay(AbandonedSegments::lock_all(directory.path()), &store, None).await.unwrap();
+    let mut found = replay(AbandonedSegments::lock_all(directory.path()), &store, None).await.unwrap();
     assert_eq!((found.entries.len(), quarantined_segments(directory.path())), (2, 0));
     let damaged = &found.damaged[0];
     assert_eq!((&damaged.path, damaged.regions, damaged.requests), (&path, 1, 2));
