@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use gw_limits::Subject;
 use gw_wire::operation::{Operation, OperationRow, PlainOperation};
 use gw_wire::request::RequestLimits;
 use gw_wire::request::images::ImageUse;
@@ -26,7 +27,7 @@ use crate::clock::unix_millis;
 use crate::cpu_pool::{is_heavy, offload_if};
 use crate::dry_run::report;
 use crate::error::{Error, Kind, Result};
-use crate::execute::execute;
+use crate::execute::{budget_left, execute};
 use crate::plan;
 use crate::plan::PlanRequest;
 use crate::plan::candidate::Plan;
@@ -38,8 +39,8 @@ use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
 use crate::request::operation::{image_forms, parse, transcription};
 use crate::request::uploads::{FormKind, UploadedForm};
-use crate::response::headers::cache_status;
-use crate::response::reply::Reply;
+use crate::response::headers::{BUDGET_LEFT, cache_status};
+use crate::response::reply::{Reply, ReplyBody};
 use crate::response_cache::ResponseCache;
 use crate::response_cache::cache_request::CacheUse;
 use crate::response_cache::known_questions::KnownQuestion;
@@ -214,7 +215,8 @@ async fn answer_known(
         }
         None => None,
     };
-    match cache_use {
+    let subjects = cache_use.as_ref().map(|_| with_budgets(&call)).unwrap_or_default();
+    let reply = match cache_use {
         Some((cache, CacheUse::Answer(wanted))) => serve::run(services, cache, call, wanted).await,
         Some((cache, CacheUse::Vectors(wanted))) => {
             Box::pin(embeddings::serve::run(services, cache, call, *wanted)).await
@@ -224,7 +226,24 @@ async fn answer_known(
             reply.headers.extend(not_used.is_some().then(|| cache_status("BYPASS")));
             Ok(reply)
         }
+    };
+    if subjects.is_empty() { reply } else { Box::pin(tell_budget_left(services, &subjects, reply?)).await }
+}
+
+/// The key, its team and the rules of a request, if one of them has a budget.
+fn with_budgets(call: &Call) -> Vec<Arc<Subject>> {
+    let subjects = call.context.client.subjects();
+    let has_budget = subjects.iter().any(|subject| subject.limits().budget.is_some());
+    if has_budget { subjects.to_vec() } else { Vec::new() }
+}
+
+/// Adds the money that is left to a plain answer that the response cache has handed out. An answer of a call of its own has it already.
+async fn tell_budget_left(services: &Services, subjects: &[Arc<Subject>], mut reply: Reply) -> Result<Reply> {
+    let is_told = reply.headers.iter().any(|(name, _)| *name == BUDGET_LEFT);
+    if !is_told && matches!(reply.body, ReplyBody::Full(_)) {
+        reply.headers.extend(budget_left(&services.limiter, subjects).await);
     }
+    Ok(reply)
 }
 
 /// A request that may be executed.

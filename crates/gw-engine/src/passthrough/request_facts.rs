@@ -3,6 +3,8 @@
 use std::fmt;
 
 use gw_wire::percent::decode;
+use gw_wire::request::Rule;
+use gw_wire::request::member_policy::rule_of;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
@@ -36,6 +38,13 @@ const FURTHER_MODELS: [&str; 23] = [
     "speechmodel",
     "speechmodels",
 ];
+
+/// Whether a member, with its name in small letters, may choose a model, an upstream or credentials. The id of a model is compared with
+/// the models of the key instead.
+fn names_further_models(name: &str) -> bool {
+    FURTHER_MODELS.contains(&name)
+        || rule_of(name) == Some(Rule::Steers) && name != "model_id" && name != "modelid"
+}
 
 /// All other members that matter, at the top and in the settings of an answer.
 const KNOWN_MEMBERS: [&str; 21] = [
@@ -116,7 +125,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
                 while let Some(mut name) = map.next_key::<String>()? {
                     // Some servers do not tell upper from lower case.
                     name.make_ascii_lowercase();
-                    let matters = KNOWN_MEMBERS.contains(&&*name) || FURTHER_MODELS.contains(&&*name);
+                    let matters = KNOWN_MEMBERS.contains(&&*name) || names_further_models(&name);
                     if matters && members.known.len() < MAX_MEMBERS {
                         members.known.push((name, map.next_value()?));
                     } else {
@@ -213,7 +222,7 @@ impl RequestFacts {
                 Some(model) => self.add(model.strip_prefix("models/").unwrap_or(&model).to_owned()),
                 None => self.has_other_choice = true,
             },
-            name if FURTHER_MODELS.contains(&name) => {
+            name if names_further_models(name) => {
                 self.has_other_choice |= value.get() != "null";
                 self.has_unmetered_work |= name == "plugins" && value.get() != "null";
             }
@@ -374,6 +383,10 @@ mod tests {
             r#"{"model":"a","speech_model":"b"}"#,
             r#"{"model":"a","deploymentId":"b"}"#,
             r#"{"model":"a","fallbackModels":["b"]}"#,
+            r#"{"model":"a","context_window_fallbacks":[{"a":["b"]}]}"#,
+            r#"{"model":"a","custom_llm_provider":"b"}"#,
+            r#"{"model":"a","api_base":"http://b"}"#,
+            r#"{"model":"a","adapter_id":"b"}"#,
             "nonsense",
             r#"["model"]"#,
             "{\"model\":\"a\"",

@@ -17,7 +17,8 @@ pub(crate) fn cost_header(cost: Option<Money>) -> Option<(HeaderName, HeaderValu
 
 /// Nearly all amounts in USD fit into this many bytes.
 const USUAL_AMOUNT_BYTES: usize = 24;
-const BUDGET_LEFT: HeaderName = HeaderName::from_static("x-gateway-budget-left-usd");
+/// The header with the money that a budget has left.
+pub(crate) const BUDGET_LEFT: HeaderName = HeaderName::from_static("x-gateway-budget-left-usd");
 
 /// The header with the money that a budget has left, in femto-USD.
 pub(crate) fn left_header(femtos: i128) -> Option<(HeaderName, HeaderValue)> {

@@ -18,6 +18,9 @@ const MAX_TURNS: u64 = 1024;
 /// How long a refused key is not used. Afterwards it is tried again, because the account may have been topped up.
 const DEAD_KEY_PAUSE: Duration = Duration::from_secs(300);
 
+/// How long the other keys are used first after a provider limited a key without naming a time.
+const LIMITED_KEY_PAUSE: Duration = Duration::from_secs(2);
+
 /// The state of a key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum KeyState {
@@ -47,6 +50,8 @@ struct Key {
     bare: SecretString,
     /// The state, and when it ends. Afterwards the key is alive again.
     state: Mutex<(KeyState, Option<Instant>)>,
+    /// Until then the other keys that are alive are used first.
+    limited_until: Mutex<Option<Instant>>,
 }
 
 impl Key {
@@ -56,6 +61,11 @@ impl Key {
             Some(until) if until > Instant::now() => (state, Some(until)),
             _ => (KeyState::Alive, None),
         }
+    }
+
+    /// Whether the provider limited the key a moment ago.
+    fn is_limited(&self) -> bool {
+        self.limited_until.lock().is_some_and(|until| until > Instant::now())
     }
 }
 
@@ -104,13 +114,20 @@ impl Credentials {
         }
         let turn = self.next.fetch_add(1, Ordering::Relaxed);
         let round = self.turns.len().max(1);
+        let mut limited = None;
         for step in 0..round {
             let at = self.turns.get((turn % round + step) % round).copied().unwrap_or(0);
             if let Some(key) = self.keys.get(at)
                 && key.state().0 == KeyState::Alive
             {
-                return Ok(Some((at, &key.value)));
+                if !key.is_limited() {
+                    return Ok(Some((at, &key.value)));
+                }
+                limited = limited.or(Some((at, &key.value)));
             }
+        }
+        if limited.is_some() {
+            return Ok(limited);
         }
         let back = self.keys.iter().filter_map(|key| key.state().1).min();
         Err(NoUsableKey(
@@ -133,7 +150,10 @@ impl Credentials {
             }
             FailureKind::RateLimited => match failure.retry_after {
                 Some(pause) => (KeyState::Resting, Some(now + pause)),
-                None => return false,
+                None => {
+                    *key.limited_until.lock() = Some(now + LIMITED_KEY_PAUSE);
+                    return false;
+                }
             },
             _ => return false,
         };
@@ -190,7 +210,7 @@ fn key_of(key: &SecretString, scheme: Scheme) -> Result<Key, SettingsError> {
     };
     let mut value = HeaderValue::from_str(&text).map_err(|_| SettingsError::UnsendableKey)?;
     value.set_sensitive(true);
-    Ok(Key { value, bare: key.clone(), state: Mutex::default() })
+    Ok(Key { value, bare: key.clone(), state: Mutex::default(), limited_until: Mutex::default() })
 }
 
 /// One round of smooth weighted round robin: each index appears as often as its weight says, evenly mixed.
@@ -276,6 +296,7 @@ mod tests {
         let mut limited = Failure::new(FailureKind::RateLimited, "slow");
         two.record_failure(1, &limited);
         assert_eq!(two.states()[1].0, KeyState::Alive, "no pause was asked for");
+        assert_eq!(sent(&two, 2), [1, 1], "no other key is alive");
         limited.retry_after = Some(Duration::from_secs(7));
         two.record_failure(1, &limited);
         assert_eq!(two.states()[1].0, KeyState::Resting);
@@ -284,6 +305,19 @@ mod tests {
         assert!(!two.has_other());
         two.record_success(1);
         assert_eq!(sent(&two, 2), [1, 1]);
+    }
+
+    #[test]
+    fn after_a_limit_without_a_time_the_other_keys_come_first() {
+        let three = keys(&[8, 1, 1]);
+        let limited = Failure::new(FailureKind::RateLimited, "slow");
+        three.record_failure(0, &limited);
+        assert_eq!(sent(&three, 20).iter().filter(|key| **key == 0).count(), 0);
+        three.record_failure(1, &limited);
+        assert_eq!(sent(&three, 3), [2, 2, 2]);
+        three.record_failure(2, &limited);
+        assert!(sent(&three, 10).contains(&0), "all are limited, so they take turns");
+        assert!(three.has_other());
     }
 
     #[test]

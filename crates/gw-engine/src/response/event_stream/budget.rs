@@ -42,6 +42,13 @@ fn needs(call: &Call, stream: &UpstreamStream, tokens: u64) -> (Money, Money) {
     (meter.all().cost - bill.cost + now, then - now)
 }
 
+/// The tokens that each answer may still have, by the `max_tokens` of the request, after this many tokens of all answers.
+fn still_allowed(call: &Call, tokens: u64) -> u64 {
+    let request = &call.context.request;
+    let most = request.max_tokens().unwrap_or(u64::MAX);
+    most.saturating_sub(tokens / request.answers().max(1))
+}
+
 impl StreamReservation {
     /// Adds a grant to the reservation. Returns the refusal if the budget refuses.
     fn take(&mut self, grown: Result<(Reservation, i128), Refusal>, call: &mut Call) -> Option<Refusal> {
@@ -94,7 +101,8 @@ impl EventStream {
             let (held, is_exhausted) = (reservation.held, reservation.is_exhausted || refusal.is_some());
             // Near the end of the budget each piece is checked.
             reservation.next_look = tokens + if is_exhausted { 1 } else { CHECK_INTERVAL_TOKENS };
-            let (spent, step) = needs(call, stream, if is_exhausted { MARGIN_TOKENS } else { STEP_TOKENS });
+            let ahead = if is_exhausted { MARGIN_TOKENS } else { STEP_TOKENS };
+            let (spent, step) = needs(call, stream, ahead.min(still_allowed(call, tokens)));
             if spent + step <= held {
                 return None;
             }

@@ -53,6 +53,19 @@ async fn a_stream_is_cut_when_its_budget_ends() {
     assert_error("spent", &refused, 429, "insufficient_quota", "insufficient_quota");
 }
 
+/// 10 prompt tokens and 20 of the answer cost 50 tokens' worth. No tokens can follow that the rest of the budget would have to pay.
+#[tokio::test]
+async fn a_stream_whose_worst_case_fits_is_not_cut() {
+    let world = key("budget_usd = 0.00006\non_budget = \"cut\"").start().await;
+    world.upstream.always(Answer::sse().all(&chat_transcript(&["word "; 20])).done().end());
+    let mut body = stream();
+    body["max_tokens"] = json!(20);
+    let frames = client(&world).stream(CHAT, &body).await.rest().await;
+    assert_eq!(frames.iter().filter(|frame| frame.contains("word ")).count(), 20, "{:?}", frames.last());
+    let row = rows(&world.gateway, 1).await.remove(0);
+    assert_eq!(row.status, "ok", "{row:?}");
+}
+
 #[tokio::test]
 async fn a_stream_that_another_upstream_goes_on_with_is_cut_like_any_other() {
     let setup = key("budget_usd = 0.001\non_budget = \"cut\"");

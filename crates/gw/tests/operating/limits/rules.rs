@@ -47,6 +47,20 @@ fn assert_refused(what: &str, answer: &Response, code: &str, rule: &str) {
     assert_eq!(answer.header("x-gateway-rule"), Some(rule), "{what}");
 }
 
+/// A call costs 0.00002 USD and a hit nothing.
+#[tokio::test]
+async fn an_answer_of_the_cache_tells_what_the_budget_has_left() {
+    let world = world("[cache]\n[[budgets]]\nname = \"shop\"\nmatch = { key = \"trusted\" }\nbudget_usd = 0.00005\nperiod = \"day\"\n").await;
+    let client = trusted(&world);
+    let mut asked = ask();
+    asked["cache"] = json!({ "enabled": true });
+    for (cache, left) in [("MISS", "0.00003"), ("HIT", "0.00003"), ("HIT", "0.00003")] {
+        let answer = client.post_json(CHAT, &asked).await.ok();
+        let found = ["x-gateway-cache", "x-gateway-budget-left-usd"].map(|name| answer.header(name));
+        assert_eq!(found, [Some(cache), Some(left)]);
+    }
+}
+
 #[tokio::test]
 async fn a_used_up_budget_names_the_rule_its_state_and_its_new_beginning() {
     let world = world("[[budgets]]\nname = \"shop\"\nmatch = { key = \"trusted\" }\nbudget_usd = 0.00005\nperiod = \"day\"\n").await;

@@ -76,6 +76,20 @@ async fn a_refused_key_is_set_aside_and_the_call_goes_on_with_another() {
 }
 
 #[tokio::test]
+async fn after_a_limit_without_a_time_another_key_is_asked() {
+    let acme = r#"api_keys = ["sk-one-11111111", { key = "sk-two-22222222", weight = 9 }]"#;
+    let routing = "retries = 0\nmax_attempts = 10";
+    let world = Setup { acme: acme.to_owned(), routing, ..Setup::default() }.start().await;
+    world.upstream.respond_with(|request| match &*used(request) {
+        "two" => Answer::error(429, "x", "slow down"),
+        _ => gw_testkit::upstream::default_answer(request),
+    });
+    for _ in 0..8 {
+        world.chat_ok(&chat("acme/fast")).await;
+    }
+}
+
+#[tokio::test]
 async fn a_limited_key_rests_for_its_retry_after() {
     let world = three_keys().await;
     world.upstream.respond_with(|request| match &*used(request) {
