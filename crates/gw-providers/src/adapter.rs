@@ -217,6 +217,9 @@ pub trait Signer: Send + Sync + fmt::Debug {
         false
     }
 
+    /// The upstream has refused the credentials (401).
+    fn refused(&self) {}
+
     /// The current secrets, so that they can be removed from the upstream's messages.
     fn secrets(&self) -> Vec<String>;
 }

@@ -308,8 +308,13 @@ impl Provider {
         Some(second)
     }
 
-    /// Records whether the provider accepted the key of a call.
+    /// Records whether the provider accepted the key or the token of a call.
     pub fn record_outcome(&self, key: Option<usize>, outcome: Result<(), &Failure>) {
+        if let (Some(signer), Err(failure)) = (&self.signer, outcome)
+            && failure.status == Some(401)
+        {
+            signer.refused();
+        }
         let Some(key) = key else { return };
         match outcome {
             Ok(()) => self.credentials.record_success(key),

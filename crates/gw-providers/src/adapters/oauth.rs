@@ -61,11 +61,14 @@ pub(super) struct TokenCache<S> {
 #[derive(Default)]
 struct TokenState {
     token: Option<Arc<AccessToken>>,
+    /// The provider has refused the token, so the next call renews it.
+    is_refused: bool,
     last_failure: Option<(Instant, Failure)>,
 }
 
 struct AccessToken {
     bare: SecretString,
+    asked_at: Instant,
     header: HeaderValue,
     renew_at: Instant,
     discard_at: Instant,
@@ -88,6 +91,14 @@ impl<S: TokenSource> TokenCache<S> {
     /// There is no valid token, and the token service gives none.
     pub(super) async fn authorization(&self) -> Result<HeaderValue, Failure> {
         self.token().await.map(|token| token.header.clone())
+    }
+
+    /// The provider has refused the token. A new token that is refused as well has another fault, so the token service is asked once in
+    /// [`TokenTiming::failure_pause`] at most.
+    pub(super) fn refuse(&self) {
+        let mut state = self.state.lock();
+        let is_old = |token: &Arc<AccessToken>| token.asked_at.elapsed() >= S::TIMING.failure_pause;
+        state.is_refused |= state.token.as_ref().is_some_and(is_old);
     }
 
     /// The bare token, to remove it from error messages.
@@ -125,7 +136,7 @@ impl<S: TokenSource> TokenCache<S> {
     /// The token, if it need not be renewed yet.
     fn fresh(&self) -> Option<Arc<AccessToken>> {
         let state = self.state.lock();
-        state.token.as_ref().filter(|token| Instant::now() < token.renew_at).cloned()
+        state.token.as_ref().filter(|token| !state.is_refused && Instant::now() < token.renew_at).cloned()
     }
 
     /// The token, if it may still be sent.
@@ -151,7 +162,7 @@ impl<S: TokenSource> TokenCache<S> {
         match outcome {
             Ok(token) => {
                 let token = Arc::new(token);
-                *state = TokenState { token: Some(Arc::clone(&token)), last_failure: None };
+                *state = TokenState { token: Some(Arc::clone(&token)), ..TokenState::default() };
                 Ok(token)
             }
             Err(failure) => {
@@ -173,9 +184,62 @@ impl AccessToken {
         let until = |early: Duration| asked_at + fetched.lifetime.saturating_sub(early);
         Some(Self {
             header,
+            asked_at,
             renew_at: until(renew_early),
             discard_at: until(timing.discard_before_expiry),
             bare: fetched.token,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use gw_wire::failure::FailureKind;
+
+    use super::*;
+
+    /// Gives a new token for each call.
+    #[derive(Default)]
+    struct CountedTokens(AtomicU32);
+
+    impl TokenSource for CountedTokens {
+        const PROVIDER: &'static str = "test";
+
+        const TIMING: TokenTiming = TokenTiming {
+            renew_before_expiry: Duration::from_secs(300),
+            renew_divisor: 10,
+            discard_before_expiry: Duration::ZERO,
+            fetch_limit: Duration::from_secs(1),
+            renewal_limit: Duration::from_secs(1),
+            failure_pause: Duration::from_secs(5),
+        };
+
+        async fn fetch(&self) -> Result<FetchedToken, Failure> {
+            let token = format!("tok-{}", self.0.fetch_add(1, Ordering::Relaxed)).into();
+            Ok(FetchedToken { token, lifetime: Duration::from_secs(3_600) })
+        }
+
+        fn timed_out(&self) -> Failure {
+            Failure::new(FailureKind::Timeout, "late")
+        }
+
+        fn unusable_token(&self) -> Failure {
+            Failure::new(FailureKind::InvalidResponse, "odd")
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refused_token_is_renewed_unless_it_is_new() {
+        let cache = TokenCache::new(CountedTokens::default());
+        let sent = async || cache.authorization().await.unwrap().to_str().unwrap().to_owned();
+        assert_eq!(sent().await, "Bearer tok-0");
+        cache.refuse();
+        assert_eq!(sent().await, "Bearer tok-0", "a new token that is refused has another fault");
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(sent().await, "Bearer tok-0");
+        cache.refuse();
+        assert_eq!([sent().await, sent().await], ["Bearer tok-1", "Bearer tok-1"]);
     }
 }

@@ -173,6 +173,10 @@ impl Signer for Entra {
         })
     }
 
+    fn refused(&self) {
+        self.cache.refuse();
+    }
+
     fn secrets(&self) -> Vec<String> {
         let client_secret = self.cache.source().client_secret.expose_secret().to_owned();
         self.cache.secret().into_iter().chain([client_secret]).collect()

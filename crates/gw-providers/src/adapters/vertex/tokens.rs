@@ -68,6 +68,10 @@ impl Signer for VertexTokens {
         })
     }
 
+    fn refused(&self) {
+        self.cache.refuse();
+    }
+
     fn secrets(&self) -> Vec<String> {
         self.cache.secret().into_iter().collect()
     }
