@@ -406,10 +406,13 @@ async fn a_request_in_two_segments_is_recovered_whole() {
     let journal = Journal::open(directory.path()).unwrap();
     let mut open = journal.begin(&entry(1)).unwrap();
     let older = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
-    journal.next_segment(&Arc::clone(&journal.active.lock()));
+    let active = Arc::clone(&journal.active.lock());
+    journal.next_segment(&active);
+    drop(active);
     journal.progress(&mut open, &Entry { cost: 70, ..entry(1) });
-    std::mem::forget(open);
     killed(journal, directory.path());
+    drop(open);
+    assert_eq!(files(directory.path()), 2);
     let minutes_ago = std::time::SystemTime::now() - Duration::from_secs(600);
     fs::File::options().write(true).open(&older).unwrap().set_modified(minutes_ago).unwrap();
     let long = Duration::from_secs(60);
