@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::scarce_resources::peak_mib;
-use crate::harness::{ADMIN, KEY, Setup, binary, chat, chat_with};
+use crate::harness::{ADMIN, KEY, PATIENT, Setup, binary, chat, chat_with};
 
 const CHAT: &str = "/v1/chat/completions";
 const RESPONSES: &str = "/v1/responses";
@@ -250,7 +250,7 @@ async fn answer_bytes(admin: &Client) -> u64 {
 async fn c35_an_unread_answer_keeps_its_place_in_flight_and_counts_in_memory() {
     const NARROW: &str = "sk-test-narrow-0002";
     let extra = format!("[[keys]]\nname = \"narrow\"\nkey = \"{NARROW}\"\nmax_in_flight = 1\n");
-    let world = Setup { extra, ..Setup::default() }.start().await;
+    let world = Setup { extra, server: PATIENT, ..Setup::default() }.start().await;
     let body = json!({"model": "demo/embed", "input": vec!["x"; 1_000], "dimensions": 1536});
     let narrow = world.gateway.client().with_key(NARROW);
     let reader = unread(&narrow, &post(&narrow, "/v1/embeddings", &body), 1).await;
@@ -277,8 +277,10 @@ async fn c35_an_unread_answer_keeps_its_place_in_flight_and_counts_in_memory() {
     assert_eq!(admin.post_json("/v1/embeddings", &short).await.status, 200, "another key");
     world.chat_ok(&chat("acme/fast")).await;
     assert!(bytes().await <= 128 << 20, "{} bytes", bytes().await);
-    for mut wire in readers {
-        let answer = wire.response().await.expect("an answer").ok().text();
+    let mut reading: JoinSet<_> =
+        readers.into_iter().map(|mut wire| async move { wire.response().await }).collect();
+    while let Some(answer) = reading.join_next().await {
+        let answer = answer.expect("a reader").expect("an answer").ok().text();
         assert!(answer.contains("\"index\":999") && answer.ends_with('}'), "{} bytes", answer.len());
     }
     assert_eq!(bytes().await, 0);

@@ -9,7 +9,7 @@ use crate::cache::embeddings::models::TWO;
 use crate::cache::embeddings::{PATH, ask, embed, sent, with_cache};
 use crate::harness::answers::cache_result;
 use crate::harness::signs::metric;
-use crate::harness::{ADMIN, Setup, World, assert_error, logged, with};
+use crate::harness::{ADMIN, PATIENT, Setup, World, assert_error, logged, with};
 
 /// The price of a token of `acme/embed`.
 const TOKEN: f64 = 0.02e-6;
@@ -90,7 +90,8 @@ async fn unread(client: &Client, body: &Value) -> RawClient {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_of_kept_vectors_that_nobody_reads_hold_so_much_together_and_no_more() {
-    let world = with_cache(Setup { acme: "embedding_batch = 2048".to_owned(), ..Setup::default() }).await;
+    let acme = "embedding_batch = 2048".to_owned();
+    let world = with_cache(Setup { acme, server: PATIENT, ..Setup::default() }).await;
     world.upstream.enqueue(vectors_answer("embed-2", &long_vector(), 1, 5));
     ask(&world.client, &embed(&json!("a"))).await.ok();
     // 31.3 MiB each: four of them fit into the half that a key may have of 256.
