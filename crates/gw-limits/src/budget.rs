@@ -8,7 +8,9 @@ use parking_lot::Mutex;
 
 use crate::clock::Clock;
 use crate::single_flight::{LookupFailed, SingleFlight};
-use crate::spending_ledger::{LedgerUnavailable, Spending, SpendingLedger, SpendingQuestion, ask};
+use crate::spending_ledger::{
+    LedgerUnavailable, MAX_QUESTIONS, Spending, SpendingLedger, SpendingQuestion, ask,
+};
 use crate::subject_kind::SubjectKind;
 
 /// Femto-USD of a nano-USD.
@@ -137,8 +139,8 @@ impl BudgetState {
         self.amounts.lock().is_known = false;
     }
 
-    /// Asks the ledger for the spending of the current period, unless another request does. The spending stays unknown
-    /// if the next period begins meanwhile.
+    /// Asks the ledger for the spending of the current period, unless another request does. If the next period begins meanwhile,
+    /// the spending moves on with it. A settlement that moves it on first makes the answer useless, and the ledger is asked again.
     ///
     /// # Errors
     /// The ledger did not answer.
@@ -152,12 +154,13 @@ impl BudgetState {
         let question =
             |start| SpendingQuestion { time: budget.period.counted_from(start), before: None, requests: &[] };
         let asking = async {
-            let Some(start) = self.begin_lookup(budget, clock.unix_seconds()) else { return Ok(()) };
-            let spending = ask(ledger, subject, question(start)).await?;
-            let amounts = &mut *self.amounts.lock();
-            amounts.enter_period(budget.period, clock.unix_seconds());
-            if amounts.start == start && !amounts.is_known {
-                amounts.learn(&spending);
+            for _ in 0..MAX_QUESTIONS {
+                let Some(start) = self.begin_lookup(budget, clock.unix_seconds()) else { break };
+                let spending = ask(ledger, subject, question(start)).await?;
+                let amounts = &mut *self.amounts.lock();
+                if (amounts.period, amounts.start) == (budget.period, start) && !amounts.is_known {
+                    amounts.learn(&spending);
+                }
             }
             Ok::<_, LedgerUnavailable>(())
         };

@@ -10,6 +10,9 @@ use crate::subject_kind::SubjectKind;
 
 /// How long the ledger may take to answer.
 const LEDGER_TIMEOUT: Duration = Duration::from_secs(5);
+/// How often a request asks the ledger about one budget. The answer to a question is of no use if the period has moved on or the
+/// budget has changed meanwhile.
+pub(crate) const MAX_QUESTIONS: usize = 4;
 
 /// The spending of a subject in a period, as the ledger knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -25,8 +25,8 @@ impl RedisLimiter {
     ) -> Option<Vec<SubjectUse>> {
         let replica = &self.replica;
         report_added_budgets(replica, subjects).await.ok()?;
-        // Each subject may ask the ledger as often as a request may.
-        let mut retries: Vec<Retries> = subjects.iter().map(|_| Retries::new()).collect();
+        // One subject without an answer leaves the questions of the others.
+        let mut retries: Vec<Retries> = subjects.iter().map(|_| Retries::new(1)).collect();
         let answer = loop {
             let call = replica.call("").subjects(&replica.settings.prefix, subjects);
             let answer = replica.ask(&replica.scripts.inspect, &call).await.ok()?;

@@ -13,12 +13,10 @@ use super::script::Script;
 use super::script_call::ScriptCall;
 use crate::refusal::Refusal;
 use crate::spending_ledger::{
-    CountedRequest, LedgerUnavailable, Spending, SpendingLedger, SpendingQuestion, ask,
+    CountedRequest, LedgerUnavailable, MAX_QUESTIONS, Spending, SpendingLedger, SpendingQuestion, ask,
 };
 use crate::subject::Subject;
 
-/// The most questions to the ledger for one call.
-const MAX_LEDGER_QUESTIONS: usize = 4;
 /// How long a request waits in total after Redis has lost its memory.
 const RECOVERY_TIMEOUT: Duration = Duration::from_secs(3);
 /// The pause between two checks whether all replicas have reported.
@@ -36,8 +34,10 @@ pub(crate) struct Retries {
 }
 
 impl Retries {
-    pub(crate) fn new() -> Self {
-        Self { ledger_questions: MAX_LEDGER_QUESTIONS, deadline: Instant::now() + RECOVERY_TIMEOUT }
+    /// The retries of a call with this many subjects. A script names one unknown budget at a time.
+    pub(crate) fn new(subjects: usize) -> Self {
+        let ledger_questions = subjects.saturating_mul(MAX_QUESTIONS);
+        Self { ledger_questions, deadline: Instant::now() + RECOVERY_TIMEOUT }
     }
 
     fn remaining_time(&self) -> Duration {
@@ -103,7 +103,7 @@ impl Replica {
         U: Fn() -> Option<Message>,
         N: Fn(&Answer, &str) -> bool,
     {
-        let mut retries = Retries::new();
+        let mut retries = Retries::new(subjects.len());
         loop {
             let mut end = undo().map(|message| SendOnDrop::new(self, message));
             let call = call();

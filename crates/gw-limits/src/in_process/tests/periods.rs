@@ -132,3 +132,60 @@ async fn a_rolling_budget_moves_on_while_the_ledger_is_away() {
     world.limiter.reserve("r", &key, 0, 100_000_000).await.unwrap();
     assert_eq!(world.ledger.questions.lock().len(), 1);
 }
+
+/// A request waits for the ledger while the period moves on to this moment. Returns its decision and the limits' world.
+async fn admitted_beside_a_new_period(
+    period: Period,
+    moment: i64,
+    meanwhile: impl FnOnce(),
+    (world, key): (&World, &[Arc<Subject>; 1]),
+) {
+    let asked = world.ledger.questions.lock().len();
+    let (limiter, subjects) = (world.limiter.clone(), key.clone());
+    let asking = tokio::spawn(async move { limiter.admit("r", &subjects).await.map(drop) });
+    while world.ledger.questions.lock().len() == asked {
+        tokio::task::yield_now().await;
+    }
+    world.clock.set_calendar(moment);
+    meanwhile();
+    world.ledger.answer_permits.as_ref().unwrap().add_permits(9);
+    let decision = asking.await.unwrap();
+    assert!(decision.is_ok(), "{period:?}: {decision:?}");
+}
+
+#[tokio::test]
+async fn a_period_that_moves_on_while_the_ledger_answers_refuses_nothing() {
+    for period in ending() {
+        let answer_permits = Some(tokio::sync::Semaphore::new(0));
+        let world = world_of(TestLedger { answer_permits, ..TestLedger::default() });
+        let key = world.key(budget(100_000_000, period));
+        let next = period.around(NOW).1;
+        world.ledger.rows.lock().push((next - 1, 40_000_000));
+        admitted_beside_a_new_period(period, next, || {}, (&world, &key)).await;
+        assert_eq!(world.ledger.questions.lock().len(), 1, "{period:?}");
+        // The last step of a rolling period still counts.
+        let spent = if period.step().is_some() { 40_000_000 } else { 0 };
+        assert_eq!(figures(&key[0]), (spent, 0), "{period:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_settlement_in_the_new_period_has_the_ledger_asked_again() {
+    for period in ending() {
+        let answer_permits = Some(tokio::sync::Semaphore::new(1));
+        let world = world_of(TestLedger { answer_permits, ..TestLedger::default() });
+        let key = world.key(budget(100_000_000, period));
+        let next = period.around(NOW).1;
+        let mut under_way = world.limiter.reserve("r", &key, 0, 30_000_000).await.unwrap();
+        under_way.set_begin(next);
+        key[0].state().budget.forget_spending();
+        let row = (next, 20_000_000);
+        let settle = || {
+            under_way.settle(0, row.1);
+            world.ledger.rows.lock().push(row);
+        };
+        admitted_beside_a_new_period(period, next, settle, (&world, &key)).await;
+        assert_eq!(world.ledger.questions.lock().len(), 3, "{period:?}");
+        assert_eq!(figures(&key[0]), (20_000_000, 0), "{period:?}");
+    }
+}

@@ -229,3 +229,14 @@ async fn a_settlement_that_is_delivered_twice_counts_once_over_a_step() {
         assert_eq!(figures(&redis, &subjects[0]).await, (50, 0));
     }
 }
+
+#[tokio::test]
+async fn a_request_with_many_unknown_budgets_learns_all_of_them() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let rule = |n| limiter.subject(SubjectKind::Rule, &format!("rule {n}"), budget(100, Period::Total));
+    let subjects: Vec<_> = (0..12).map(rule).collect();
+    limiter.admit("r", &subjects).await.unwrap();
+    assert_eq!(ledger.questions.lock().len(), 12);
+}

@@ -7,12 +7,13 @@ use gw_store::ledger::Entry;
 use gw_testkit::measured::at_most;
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::{Step, chat_transcript, default_answer};
+use gw_testkit::wait::within;
 use gw_testkit::{Answer, FakeUpstream, Response, Signal};
 use serde_json::{Value, json};
 
 use crate::harness::answers::{attempts, fallback, pairs};
 use crate::harness::ledger::rows;
-use crate::harness::{Setup, World, assert_error, chat, chat_with, with};
+use crate::harness::{ADMIN, Setup, World, assert_error, chat, chat_with, with};
 use crate::routing::failover::row_attempts;
 
 const CHAT: &str = "/v1/chat/completions";
@@ -47,6 +48,17 @@ async fn once_hedged<T>(world: &World, go: &Signal, asking: impl Future<Output =
         go.fire();
     });
     answer
+}
+
+/// The attempts of `beta/fast` that have ended with an error.
+async fn failed_hedges(world: &World) -> usize {
+    let text = world.client.with_key(ADMIN).get("/metrics").await.ok().text();
+    let is_failed = |line: &&str| {
+        line.starts_with("gateway_upstream_attempts_total{")
+            && line.contains("\"beta/fast\"")
+            && line.contains("\"upstream_error\"")
+    };
+    text.lines().filter(is_failed).count()
 }
 
 async fn hedged(routing: &'static str) -> World {
@@ -156,7 +168,10 @@ async fn attempts_stand_in_the_order_in_which_they_began() {
     world.upstream.always(transcript().after(Step::Wait(go.clone())));
     // The hedge ends first, and is the second.
     world.second.always(Answer::error(500, "x", "down"));
-    let last = once_hedged(&world, &go, last_chunk(&world, &streamed("fast"))).await;
+    let (last, ()) = tokio::join!(last_chunk(&world, &streamed("fast")), async {
+        within("the hedge has ended", async { while failed_hedges(&world).await == 0 {} }).await;
+        go.fire();
+    });
     assert_eq!(attempts(&last), pairs(&[("acme/fast", "ok"), ("beta/fast", "upstream_error")]));
     // Both fail, and the error names them in their order.
     let go = Signal::new();
