@@ -168,7 +168,8 @@ async fn attempts_stand_in_the_order_in_which_they_began() {
     world.upstream.always(transcript().after(Step::Wait(go.clone())));
     // The hedge ends first, and is the second.
     world.second.always(Answer::error(500, "x", "down"));
-    let (last, ()) = tokio::join!(last_chunk(&world, &streamed("fast")), async {
+    let body = streamed("fast");
+    let (last, ()) = tokio::join!(last_chunk(&world, &body), async {
         within("the hedge has ended", async { while failed_hedges(&world).await == 0 {} }).await;
         go.fire();
     });
