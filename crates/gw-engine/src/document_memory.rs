@@ -16,7 +16,8 @@ use gw_wire::failure::{Failure, FailureKind};
 use crate::error::Kind;
 use crate::shared_pool::{PoolHolding, PoolRefusal, SharedPool, UNCOUNTED_BYTES};
 
-/// The longest answer, of an upstream or made of cached vectors.
+/// The longest answer, of an upstream or made of cached vectors. An upstream's answer that is expected to be long, such as ten
+/// images, may have twice as many bytes.
 pub(crate) const MAX_ANSWER_BYTES: usize = 32 << 20;
 /// A document is held beside the answer that is made of it.
 const COPIES: u64 = 2;

@@ -20,6 +20,9 @@ use crate::subject_kind::SubjectKind;
 use crate::subject_use::{BudgetUse, SubjectUse};
 use crate::window_takes::{TakenBucket, WindowTake};
 
+/// The most looks of a request at its budgets, each of which may ask the ledger.
+const MAX_LOOKS: usize = 8;
+
 /// The limiter of one process.
 #[derive(Debug)]
 pub(crate) struct InProcess {
@@ -64,18 +67,27 @@ impl InProcess {
         Ok(permit)
     }
 
-    /// Asks the ledger about every budget with unknown spending. Returns the unix second after that, if there is a
-    /// budget.
+    /// Asks the ledger about every budget with unknown spending, until all are known at one moment. Returns the unix second after
+    /// that, if there is a budget.
     async fn learn_budgets(&self, subjects: &[Arc<Subject>]) -> Result<Option<i64>, Refusal> {
         let mut unix = None;
-        for subject in subjects {
-            let Some(budget) = subject.limits().budget else { continue };
-            let state = &subject.state().budget;
-            if !state.is_known(budget, *unix.get_or_insert_with(|| self.clock.unix_seconds())) {
-                let name = (subject.kind(), subject.id());
-                let learned = Box::pin(state.learn_spending(name, budget, &*self.clock, &*self.ledger)).await;
-                learned.map_err(|_| Refusal::StoreUnavailable)?;
-                unix = Some(self.clock.unix_seconds());
+        // After a change of a budget's period, requests of the former configuration make the spending unknown again.
+        for _ in 0..MAX_LOOKS {
+            let mut has_asked = false;
+            for subject in subjects {
+                let Some(budget) = subject.limits().budget else { continue };
+                let state = &subject.state().budget;
+                if !state.is_known(budget, *unix.get_or_insert_with(|| self.clock.unix_seconds())) {
+                    has_asked = true;
+                    let name = (subject.kind(), subject.id());
+                    let learned =
+                        Box::pin(state.learn_spending(name, budget, &*self.clock, &*self.ledger)).await;
+                    learned.map_err(|_| Refusal::StoreUnavailable)?;
+                    unix = Some(self.clock.unix_seconds());
+                }
+            }
+            if !has_asked {
+                break;
             }
         }
         Ok(unix)

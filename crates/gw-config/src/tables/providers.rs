@@ -144,8 +144,9 @@ pub(super) static PROVIDER: Section = Section {
             "embedding_batch",
             Kind::Int { min: 1, max: 2048 },
             field!(ProviderSettings, embedding_batch, Form::OPTIONAL_INT),
-            "as the provider allows",
-            "The most inputs of one embeddings call.",
+            "as the provider allows, and 256 at most",
+            "The most inputs of one embeddings call. The gateway reads at most 32 MiB of the answer: 1,000 vectors of 3,072 numbers may be \
+             longer.",
         ),
         setting(
             "allow_private_network",

@@ -183,7 +183,10 @@ impl AttemptContext {
         let memory = &self.snapshot.state.document_memory;
         let mut room =
             memory.room(self.client.caller.key_id(), expected_bytes.map(|bytes| bytes.min(MAX_ANSWER_BYTES)));
-        let body = body.collect_in(&mut room, MAX_ANSWER_BYTES, clocks.idle, self.deadline(clocks)).await?;
+        // Images may be larger than usual ones, and the provider has billed them.
+        let most_bytes =
+            expected_bytes.unwrap_or(0).saturating_mul(2).clamp(MAX_ANSWER_BYTES, 2 * MAX_ANSWER_BYTES);
+        let body = body.collect_in(&mut room, most_bytes, clocks.idle, self.deadline(clocks)).await?;
         Ok((body, room.into_permit()))
     }
 

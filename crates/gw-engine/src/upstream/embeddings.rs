@@ -43,7 +43,8 @@ impl EmbeddingsOutput {
         mut batches: Vec<Batch>,
     ) -> Result<Self, Failure> {
         let calls = &*context.upstream_calls;
-        let answers = Batches { id: &context.id, batches: &mut batches, calls, attempt };
+        let provider = &*candidate.provider;
+        let answers = Batches { id: &context.id, batches: &mut batches, calls, provider, attempt };
         let merged = read_vectors(request, &candidate.provider, &answers)?;
         let dimensions = merged.vectors.first().map_or(0, Vector::dimensions);
         let model = merged.model.as_deref().map(str::to_owned);

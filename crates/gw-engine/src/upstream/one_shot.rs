@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
+use gw_providers::adapter::Reading;
 use gw_providers::provider::Provider;
 use gw_providers::surfaces::{CallForm, CallForms};
 use gw_wire::failure::{Failure, FailureKind};
@@ -60,14 +61,20 @@ impl Batch {
     /// Tells the meter the usage of this batch. An answer that cannot be read fails when all batches are read.
     fn meter(&self, request: &dyn OneShot, provider: &Provider, calls: &UpstreamCalls) {
         let reported = request.meter(provider, &self.body, self.parts);
-        self.note(calls, reported.as_ref().map(|usage| *usage));
+        self.note(calls, provider, reported.as_ref().map(|usage| *usage));
     }
 
-    /// Notes what its answer reports.
-    fn note(&self, calls: &UpstreamCalls, reported: Result<Option<Usage>, &Failure>) {
+    /// Notes what its answer reports. An answer that cannot be used may tell its usage all the same.
+    fn note(&self, calls: &UpstreamCalls, provider: &Provider, reported: Result<Option<Usage>, &Failure>) {
         match reported {
             Ok(usage) => calls.observe(self.call, usage, 0),
-            Err(failure) => calls.fail(self.call, failure),
+            Err(failure) => {
+                let told = provider.adapter().failed_usage(&self.body, &Reading::default());
+                if told.is_some() {
+                    calls.observe(self.call, told, 0);
+                }
+                calls.fail(self.call, failure);
+            }
         }
     }
 }
@@ -77,6 +84,7 @@ pub(crate) struct Batches<'a> {
     pub(crate) id: &'a str,
     pub(crate) batches: &'a mut [Batch],
     pub(crate) calls: &'a UpstreamCalls,
+    pub(crate) provider: &'a Provider,
     pub(crate) attempt: Attempt,
 }
 
@@ -99,7 +107,7 @@ impl OneShotAnswers for Batches<'_> {
 
     fn note(&self, place: usize, reported: Result<Option<Usage>, &Failure>) {
         if let Some(batch) = self.batches.get(place) {
-            batch.note(self.calls, reported);
+            batch.note(self.calls, self.provider, reported);
         }
     }
 
@@ -160,7 +168,8 @@ pub(crate) fn complete(
         return Ok(Answer::Vectors(Box::new(output)));
     }
     let calls = &*call.context.upstream_calls;
-    let mut answers = Batches { id: &call.context.id, batches: &mut batches, calls, attempt };
+    let provider = &*candidate.provider;
+    let mut answers = Batches { id: &call.context.id, batches: &mut batches, calls, provider, attempt };
     let out = request.write(&candidate.provider, &mut answers)?;
     // Another URL may answer anything, so its form is learned when the answer has been read.
     let new_form = batches.iter().find_map(|batch| batch.new_form);

@@ -74,6 +74,11 @@ impl StreamProgress {
         self.given_up.get_or_insert_with(|| Box::new(failure));
     }
 
+    /// Whether the model gave up its answer.
+    pub(super) fn has_given_up(&self) -> bool {
+        self.given_up.is_some()
+    }
+
     /// Reports that the model gave up, if it did. Called when nothing more is expected.
     pub(super) fn report_given_up(&mut self, sink: EventSink<'_>) {
         if let Some(failure) = self.given_up.take() {

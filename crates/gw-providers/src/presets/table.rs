@@ -39,11 +39,15 @@ const fn native(
     Preset { api, base_url, embedding_batch: 96, ..row }
 }
 
+/// The inputs of a call at providers that take 2,048 (OpenAI and Azure: "Embeddings - Create"). The vectors of more may be longer than
+/// the 32 MiB that the gateway reads of an answer, which the provider bills all the same.
+const LONGEST_BATCH: usize = 256;
+
 /// Every provider that is known by name, in no particular order.
 pub static ALL: &[Preset] = &[
     Preset {
         quirks: Quirks::OPENAI,
-        embedding_batch: 2048,
+        embedding_batch: LONGEST_BATCH,
         ..hosted("openai", "https://api.openai.com/v1", "OPENAI_API_KEY")
     },
     native("anthropic", "anthropic", Some("https://api.anthropic.com"), "ANTHROPIC_API_KEY"),
@@ -51,11 +55,10 @@ pub static ALL: &[Preset] = &[
     native("mistral", "mistral", Some("https://api.mistral.ai/v1"), "MISTRAL_API_KEY"),
     native("cohere", "cohere", Some("https://api.cohere.com"), "COHERE_API_KEY"),
     native("amazon", "bedrock", None, "AWS_BEARER_TOKEN_BEDROCK"),
-    // A key alone does not give the address of the resource, so the provider is not configured automatically. 2048
-    // inputs: "Azure OpenAI REST API reference", Embeddings - Create.
+    // A key alone does not give the address of the resource, so the provider is not configured automatically.
     Preset {
         quirks: Quirks::OPENAI,
-        embedding_batch: 2048,
+        embedding_batch: LONGEST_BATCH,
         key_variable: None,
         ..native("azure", "azure", None, "")
     },

@@ -34,6 +34,14 @@ fn names_and_key_variables_are_unique() {
     assert_eq!(variables.iter().collect::<HashSet<_>>().len(), variables.len());
 }
 
+/// A number takes up to 32 bytes where the upstream writes each on a line of its own. The longest usual vectors have 4,096.
+#[test]
+fn the_vectors_of_a_call_fit_into_an_answer() {
+    for preset in ALL {
+        assert!(preset.embedding_batch * 4_096 * 32 <= 32 << 20, "{}", preset.name);
+    }
+}
+
 #[test]
 fn addresses_are_https_except_on_this_machine() {
     for preset in ALL {

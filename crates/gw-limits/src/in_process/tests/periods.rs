@@ -189,3 +189,28 @@ async fn a_settlement_in_the_new_period_has_the_ledger_asked_again() {
         assert_eq!(figures(&key[0]), (20_000_000, 0), "{period:?}");
     }
 }
+
+/// Requests of the former configuration still reserve under the former period.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_changed_period_refuses_nothing_while_requests_of_the_former_one_run() {
+    let world = Arc::new(world());
+    world.ledger.rows.lock().push((NOW, 40_000_000));
+    let keys = [Period::Day, Period::Total].map(|period| world.key(budget(100_000_000_000, period)));
+    let running: Vec<_> = (0..12)
+        .map(|n| {
+            let (world, keys) = (Arc::clone(&world), keys.clone());
+            tokio::spawn(async move {
+                for _ in 0..200 {
+                    let key = &keys[n % 2];
+                    world.limiter.admit("r", key).await.map(drop).map_err(|refused| refused.refusal)?;
+                    world.limiter.reserve("r", key, 0, 1_000_000).await?;
+                    tokio::task::yield_now().await;
+                }
+                Ok::<_, Refusal>(())
+            })
+        })
+        .collect();
+    for request in running {
+        request.await.unwrap().unwrap();
+    }
+}

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use bytes::Bytes;
+use gw_wire::event::Event;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::reply::Finish;
 use gw_wire::request::transcription::{TextFormat, Transcript, TranscriptionRequest};
@@ -63,19 +64,75 @@ impl<P: ModelPaths> Transcription for GeminiTranscription<P> {
             Cow::Borrowed(text) => Cow::Borrowed(text.trim_end()),
             Cow::Owned(text) => Cow::Owned(text.trim_end().to_owned()),
         };
-        if choice.finish == Some(Finish::ContentFilter) {
-            let message = "The upstream provider's filter refused the recording or its text.";
-            return Err(Failure::new(FailureKind::ContentFilter, message));
-        }
         // A silent recording has no text, but the model stops of its own accord.
-        if choice.finish.is_none() {
-            return Err(invalid("the transcript has no end"));
+        match choice.finish {
+            Some(reason) => incomplete(reason).map_or(Ok(()), Err)?,
+            None => return Err(invalid("the transcript has no end")),
         }
         Ok(Transcript::Text { text, usage: reply.usage.map(Box::new) })
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(Bounded::new(GeminiStream::default()))
+        Box::new(Bounded::new(TranscriptStream { inner: GeminiStream::default(), has_failed: false }))
+    }
+}
+
+/// The failure of a model that did not write the transcript to its end. A transcript has no member that could tell it.
+fn incomplete(reason: Finish) -> Option<Failure> {
+    match reason {
+        Finish::ContentFilter => {
+            let message = "The upstream provider's filter refused the recording or its text.";
+            Some(Failure::new(FailureKind::ContentFilter, message))
+        }
+        Finish::Length => Some(invalid("the transcript is longer than the model's answer may be")),
+        _ => None,
+    }
+}
+
+/// A stream that ends with an error if its transcript is not complete.
+struct TranscriptStream {
+    inner: GeminiStream,
+    has_failed: bool,
+}
+
+impl TranscriptStream {
+    fn pass(
+        &mut self,
+        read: impl FnOnce(&mut GeminiStream, &mut dyn FnMut(Event<'_>)),
+        sink: &mut dyn FnMut(Event<'_>),
+    ) {
+        let Self { inner, has_failed } = self;
+        read(inner, &mut |event| {
+            if *has_failed {
+                return;
+            }
+            // The stream tells its end after its usage.
+            match event {
+                Event::Finish { reason, .. } if let Some(failure) = incomplete(reason) => {
+                    *has_failed = true;
+                    sink(Event::Error(failure));
+                }
+                event => sink(event),
+            }
+        });
+    }
+}
+
+impl StreamDecoder for TranscriptStream {
+    fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(Event<'_>)) {
+        self.pass(|inner, sink| inner.feed(chunk, sink), sink);
+    }
+
+    fn eof(&mut self, sink: &mut dyn FnMut(Event<'_>)) {
+        self.pass(|inner, sink| inner.eof(sink), sink);
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.inner.held_bytes()
+    }
+
+    fn work_bytes(&self, chunk: Option<&[u8]>) -> usize {
+        self.inner.work_bytes(chunk)
     }
 }
 

@@ -159,6 +159,7 @@ fn text_reply<'a>(mut envelope: OpenAiEnvelope<'a>, text: &str) -> Result<TextRe
 }
 
 fn finish(choice: &OpenAiChoice<'_>) -> Result<Option<Finish>, Failure> {
+    choice.failure(FailureKind::Server).map_or(Ok(()), Err)?;
     match choice.finish_kind() {
         Some(FinishReason::Known(finish)) => Ok(Some(finish)),
         Some(FinishReason::Unknown) | None => Ok(None),

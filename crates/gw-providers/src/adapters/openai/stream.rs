@@ -219,7 +219,10 @@ impl OpenAiStreamState {
             self.calls.start_nameless(index, sink);
             self.located.report(index, sink);
         }
-        match finish_kind {
+        if let Some(failure) = choice.failure(self.progress.error_kind()) {
+            self.progress.give_up(failure);
+        }
+        match finish_kind.filter(|_| !self.progress.has_given_up()) {
             None => {}
             Some(FinishReason::Failed) => {
                 let reason = choice.finish_reason.as_ref().map_or("error", |reason| &reason.0);

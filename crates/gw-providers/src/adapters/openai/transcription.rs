@@ -81,10 +81,21 @@ lenient_members! {
     }
 }
 
+/// Whether an answer is a page of a proxy. A transcript does not begin with the head of a document.
+fn is_page(text: &str) -> bool {
+    let begins = |head: &str| {
+        text.trim_start().get(..head.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(head))
+    };
+    begins("<!doctype html") || begins("<html")
+}
+
 /// Reads an answer.
 pub(in crate::adapters) fn decode(body: &[u8], format: TextFormat) -> Result<Transcript<'_>, Failure> {
     let text = body_text(body)?;
     let is_document = text.trim_start().starts_with('{');
+    if format.media_type().is_some() && is_page(text) {
+        return Err(invalid("the body is a page in HTML"));
+    }
     if format.media_type().is_some() && !is_document {
         return Ok(Transcript::Plain(text));
     }
@@ -111,4 +122,22 @@ pub(in crate::adapters) fn decode(body: &[u8], format: TextFormat) -> Result<Tra
         usage: answer.usage.as_ref().and_then(usage).or_else(measured).map(Box::new),
         is_sparse: answer.task.is_none(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use gw_wire::request::transcription::{TextFormat, Transcript};
+
+    use super::decode;
+
+    #[test]
+    fn a_page_of_a_proxy_is_no_transcript() {
+        for page in ["<!DOCTYPE html><html>Sign in</html>", "\n<HTML lang=\"en\">", "<!doctype html>"] {
+            assert!(decode(page.as_bytes(), TextFormat::Text).is_err(), "{page}");
+        }
+        for said in ["<html is a tag", "Hello <html>", "", "1\n00:00:00,000 --> 00:00:01,000\nHi"] {
+            let is_text = matches!(decode(said.as_bytes(), TextFormat::Srt), Ok(Transcript::Plain(_)));
+            assert_eq!(is_text, !said.starts_with("<html"), "{said}");
+        }
+    }
 }

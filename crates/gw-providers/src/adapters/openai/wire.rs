@@ -3,15 +3,18 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::json::Reader;
 use gw_wire::reply::{Finish, METADATA, STOP_SEQUENCE};
 use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use super::lenient::{
     LenientContent, LenientNumber, LenientText, Member, MemberSlot, RawText, TextOrJson, members,
 };
 use super::quick::{self, Quick};
+use crate::adapters::failure::reported;
 
 members! {
     /// A reply or a stream chunk.
@@ -74,6 +77,8 @@ members! {
         logprobs: &'de RawValue = "logprobs",
         finish_reason: TextOrJson<'de> = "finish_reason",
         usage: RawText<'de> = "usage",
+        // OpenRouter's error of one choice. Its finish reason may be any.
+        error: RawText<'de> = "error",
         // The stop sequence that ended the answer: vLLM's name, and SGLang's.
         stop_reason: &'de RawValue = "stop_reason",
         matched_stop: &'de RawValue = "matched_stop",
@@ -185,11 +190,16 @@ impl<'de> Quick<'de> for OpenAiChoices<'de> {
     }
 }
 
+/// Whether the value of a member `error`, which is not null, is an error.
+fn is_an_error(RawText(value): RawText<'_>) -> bool {
+    !matches!(value, "false" | "\"\"")
+}
+
 impl<'de> OpenAiEnvelope<'de> {
     /// Whether this is an error: an `error` member with a value, or vLLM's flat form.
     pub(super) fn is_error(&self) -> bool {
         let flat = self.object.as_ref().is_some_and(|object| object.0 == "error");
-        flat || self.error.is_some_and(|error| !matches!(error.0, "false" | "\"\""))
+        flat || self.error.is_some_and(is_an_error)
     }
 
     /// The usage, in any of the places where upstreams put it.
@@ -262,6 +272,13 @@ impl<'de> OpenAiChoice<'de> {
 }
 
 impl OpenAiChoice<'_> {
+    /// The failure of the choice; `otherwise` where its error names no kind. None: the choice has no error.
+    pub(super) fn failure(&self, otherwise: FailureKind) -> Option<Failure> {
+        let RawText(error) = self.error.filter(|error| is_an_error(*error))?;
+        let error: Value = serde_json::from_str(error).unwrap_or_default();
+        Some(reported(&json!({ "error": error }), otherwise))
+    }
+
     /// The reason why the choice ended; None while it continues (absent, null or empty).
     pub(super) fn finish_kind(&self) -> Option<FinishReason> {
         let reason = self.finish_reason.as_ref()?;

@@ -89,6 +89,38 @@ async fn an_answer_that_is_given_up_after_content_is_an_error_event() {
     assert_eq!(spare.hits(), 0);
 }
 
+/// OpenRouter tells the failure of a provider in the choice, whatever its finish reason.
+#[tokio::test]
+async fn an_error_in_a_choice_is_no_answer() {
+    let world = Setup { routing: "retries = 0", ..Setup::default() }.start().await;
+    let usage = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
+    for (code, status, name) in [(502, 502, "upstream_error"), (429, 429, "upstream_rate_limited")] {
+        let error = json!({"code": code, "message": "Provider disconnected"});
+        for reason in [json!(null), json!("stop"), json!("length"), json!("error")] {
+            let message = json!({"role": "assistant", "content": "par"});
+            let choice = json!({"index": 0, "message": message, "finish_reason": reason, "error": error});
+            world.upstream.enqueue(Answer::json(200, &json!({"choices": [choice], "usage": usage})));
+            let answer = world.chat(&chat("acme/fast")).await;
+            assert_eq!((answer.status, answer.code().as_str()), (status, name), "{reason}");
+        }
+    }
+    for (reason, then) in [(json!("stop"), None), (json!(null), Some("stop"))] {
+        let chunk = |delta: Value, reason: &Value| json!({"choices": [{"index": 0, "delta": delta, "finish_reason": reason}]});
+        let mut failed = chunk(json!({"content": ""}), &reason);
+        failed["choices"][0]["error"] = json!({"code": 502, "message": "Provider disconnected"});
+        let mut stream = Answer::sse().data(&chunk(json!({"content": "par"}), &json!(null))).data(&failed);
+        if let Some(reason) = then {
+            stream = stream.data(&chunk(json!({}), &json!(reason)));
+        }
+        world.upstream.enqueue(stream.done());
+        let body = chat_with("acme/fast", json!({"stream": true}));
+        let frames = world.client.stream(CHAT, &body).await.rest().await;
+        assert_eq!(text_of(&frames, 0), "par");
+        assert_eq!(chunks(&frames).last().expect("an error")["error"]["code"], "upstream_stream_error");
+        assert!(!frames.concat().contains("\"finish_reason\":\"stop\""), "{frames:?}");
+    }
+}
+
 #[tokio::test]
 async fn members_of_an_answer_and_details_of_its_usage_come_through() {
     let world = world().await;

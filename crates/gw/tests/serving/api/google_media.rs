@@ -289,6 +289,34 @@ async fn a_transcript_streams_and_limits_are_told() {
     assert_eq!(upstream.hits(), hits);
 }
 
+/// A transcript has no member that tells that it is cut.
+#[tokio::test]
+async fn a_transcript_that_its_model_does_not_end_is_an_error_and_is_charged() {
+    let upstream = FakeUpstream::start().await;
+    let world = start(&upstream).await;
+    for (reason, status, code) in [
+        ("SAFETY", 400, "content_filter"),
+        ("PROHIBITED_CONTENT", 400, "content_filter"),
+        ("MAX_TOKENS", 502, "upstream_invalid_response"),
+    ] {
+        let mut cut = heard("Hello");
+        cut["candidates"][0]["finishReason"] = json!(reason);
+        let model = ("model", "gemini/gemini-2.5-flash");
+        upstream.enqueue(Answer::json(200, &cut));
+        let plain = post_form(&world.client, HEAR, &recording(&[model])).await;
+        assert_eq!((plain.status, plain.code().as_str()), (status, code), "{reason}: {}", plain.text());
+        upstream.enqueue(Answer::sse().data(&cut).end());
+        let answer = post_form(&world.client, HEAR, &recording(&[model, ("stream", "true")])).await;
+        let text = answer.text();
+        assert!(text.contains("\"upstream_stream_error\""), "{reason}: {text}");
+        assert!(!text.contains("transcript.text.done"), "{reason}: {text}");
+        for answer in [plain, answer] {
+            let row = row_of(&world, &answer).await;
+            assert_eq!(row["cost_usd"].to_string(), HEARD, "{reason}: {row}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_edit_sends_its_images_with_the_prompt() {
     let upstream = FakeUpstream::start().await;

@@ -34,6 +34,20 @@ async fn row_of(world: &World, answer: &gw_testkit::Response) -> Value {
     logged(&admin, answer.header("x-request-id").expect("an id")).await
 }
 
+/// Ten large images have 46 MiB. Their provider has billed them.
+#[tokio::test]
+async fn ten_large_images_reach_the_client() {
+    let world = world().await;
+    let image = json!({"b64_json": "A".repeat(4_800_000)});
+    let usage = json!({"input_tokens": 10, "output_tokens": 62_400, "total_tokens": 62_410});
+    world
+        .upstream
+        .enqueue(Answer::json(200, &json!({"created": 1, "data": vec![image; 10], "usage": usage})));
+    let answer = world.client.post_json(PATH, &paint("acme/paint", json!({"n": 10}))).await.ok();
+    assert!(answer.body.len() > 48_000_000, "{} bytes", answer.body.len());
+    assert_eq!(answer.json()["data"].as_array().map(Vec::len), Some(10));
+}
+
 #[tokio::test]
 async fn an_answer_has_openais_shape_and_each_kind_of_token_has_its_price() {
     let world = world().await;
