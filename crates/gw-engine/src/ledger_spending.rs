@@ -2,8 +2,8 @@
 
 mod names;
 mod one_moment;
+mod short_windows;
 
-use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,11 +12,12 @@ use gw_limits::{
     SubjectKind,
 };
 use gw_store::journal::Journal;
-use gw_store::ledger::{Cursor, Entry, Filter, GroupBy, Spender, Spent, TaggedCost};
+use gw_store::ledger::{Filter, GroupBy, Spender, Spent, TaggedCost};
 use gw_store::{CountedTime, Store};
 use gw_wire::attribution::Dimension;
 
 use self::one_moment::{TwoQuestions, of_one_moment};
+use self::short_windows::exact_steps;
 use crate::auth::matches;
 use crate::clock::unix_seconds;
 use crate::rules::counter::{CounterId, MatchedNames};
@@ -185,59 +186,6 @@ async fn spending_by_step(
 
 /// Seconds of an hour.
 const HOUR: i64 = 3_600;
-/// Rows of a page of the request log.
-const PAGE_ROWS: u32 = 1_000;
-/// The most pages that are read for a short window.
-const MAX_PAGES: usize = 200;
-
-/// The cost of the requests of a counter in a time, by the steps in which they began.
-async fn exact_steps(
-    store: &Store,
-    counter: &CounterId,
-    (from, until): (i64, Option<i64>),
-    step: i64,
-) -> Result<Vec<(i64, i128)>, LedgerUnavailable> {
-    let keys = key_ids(store, counter).await?;
-    let time = Filter {
-        since: Some(from.saturating_mul(1000)),
-        until: until.map(|until| until.saturating_mul(1000)),
-        ..Filter::default()
-    };
-    let tags = tags(store, counter, &time).await?;
-    let (mut steps, mut seen): (BTreeMap<i64, i128>, HashSet<Arc<str>>) = Default::default();
-    let is_counted = |row: &Entry| {
-        let names = row.attribution.as_deref();
-        let tags = names.map_or(&[][..], |names| &names.tags);
-        is_of_keys(keys.as_deref(), &row.key_id)
-            && is_of_team(counter, row.team.as_deref())
-            && names::fit(counter, tags, names.is_some_and(|names| names.end_user.is_some()))
-    };
-    for filter in filters(store, counter, &time, &tags).await? {
-        let mut after = None;
-        for page in 0.. {
-            if page == MAX_PAGES {
-                tracing::warn!("the budget of a rule cannot be looked up: its window has too many requests");
-                return Err(LedgerUnavailable);
-            }
-            let rows = store.requests(&filter, after.as_ref(), PAGE_ROWS).await;
-            let rows = rows.map_err(|error| unavailable(&error))?;
-            for row in rows.iter().filter(|row| is_counted(row)) {
-                // A request with two of the tags is found for each of them.
-                if tags.len() > 1 && !seen.insert(Arc::clone(&row.request_id)) {
-                    continue;
-                }
-                let at = row.at.div_euclid(1000);
-                let sum = steps.entry(at - at.rem_euclid(step)).or_default();
-                *sum = sum.saturating_add(row.cost);
-            }
-            let is_full = rows.len() == PAGE_ROWS as usize;
-            let Some(last) = rows.last().filter(|_| is_full) else { break };
-            after = Some(Cursor { at: last.at, request_id: Arc::clone(&last.request_id) });
-        }
-    }
-    Ok(steps.into_iter().collect())
-}
-
 /// The cost of the requests of a counter in a time.
 async fn rule_sum(
     store: &Store,

@@ -1,16 +1,18 @@
 //! `POST /v1/messages`: a request of the Messages API becomes a chat, and its answer is written in that API's form.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use gw_wire::dialects::messages::errors::THREAD_NOT_FOUND;
 use gw_wire::dialects::{ClientDialect, ClientRequest, NativeBody, messages};
+use gw_wire::event::Event;
 use gw_wire::gateway::GatewayMeta;
 use gw_wire::json::View;
 use gw_wire::money::Money;
 use gw_wire::operation::Operation;
 use gw_wire::render::Envelope;
-use gw_wire::reply::ChatReply;
+use gw_wire::reply::{ChatChoice, ChatReply, Finish};
 use gw_wire::request::{RequestLimits, chat};
 use gw_wire::usage::Usage;
 
@@ -108,15 +110,19 @@ fn empty(mut call: Box<Call>) -> Result<Reply> {
     if call.context.request.wants_stream() {
         let mut out = Vec::new();
         if let Some(mut encoder) = opening(&call).encoder() {
+            let model = Some(Cow::Borrowed(&*first.model.upstream_model));
+            encoder.accept(&Event::Start { model, fingerprint: None }, &mut out);
             let closing = gw_wire::stream::Closing { usage, cost, gateway: &gateway };
-            encoder.finish(None, &closing, &mut out);
+            encoder.finish(Some(Finish::Stop), &closing, &mut out);
         }
         let due = call.context.client.accepted + call.plan.longest_total();
         let stream = crate::response::event_stream::EventStream::ready(out, due);
         return Ok(Reply { headers, body: ReplyBody::Stream(Box::new(stream)) });
     }
+    // An answer without a choice would be one that was filtered.
+    let choice = ChatChoice { finish: Some(Finish::Stop), ..ChatChoice::default() };
     let body = form.write(
-        &ChatReply::default(),
+        &ChatReply { choices: vec![choice], ..ChatReply::default() },
         &Envelope {
             id: &call.context.id,
             created: call.context.created,

@@ -16,6 +16,7 @@ mod failure;
 mod function_tool;
 pub(crate) mod gemini;
 mod http_call;
+mod media_types;
 pub(crate) mod mistral;
 mod model_list;
 mod native;

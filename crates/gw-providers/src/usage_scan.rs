@@ -257,7 +257,8 @@ fn metrics(text: &str) -> Option<Usage> {
 }
 
 /// The counts that Bedrock writes into the headers of an answer of `InvokeModel`.
-fn counts_in_headers(headers: &HeaderMap) -> Option<Usage> {
+#[must_use]
+pub fn counts_in_headers(headers: &HeaderMap) -> Option<Usage> {
     let count = |name| headers.get(name)?.to_str().ok()?.parse::<u64>().ok();
     let prompt = count("x-amzn-bedrock-input-token-count")?;
     let completion = count("x-amzn-bedrock-output-token-count");

@@ -184,6 +184,41 @@ impl<'a> StreamError<'a> {
     pub fn new(message: &'a str, kind: &'a str, code: &'a str) -> Self {
         Self { message, kind, code, cause: code, gateway: None }
     }
+
+    /// The type of the fault behind the error in OpenAI's shape. It is the error's own type where the cause tells no other.
+    #[must_use]
+    pub fn cause_kind(&self) -> &'a str {
+        match self.cause {
+            "invalid_request"
+            | "unsupported_parameter"
+            | "unsupported_value"
+            | "unsupported_model"
+            | "no_matching_target"
+            | "max_cost_exceeded"
+            | "context_length_exceeded"
+            | "content_filter"
+            | "model_not_found"
+            | "not_found"
+            | "unknown_url"
+            | "method_not_allowed"
+            | "configured_in_file"
+            | "version_mismatch"
+            | "request_timeout"
+            | "request_too_large"
+            | "uri_too_long"
+            | "unsupported_media_type"
+            | "upgrade_required"
+            | "request_headers_too_large"
+            | "unsupported_transfer_encoding" => "invalid_request_error",
+            "invalid_api_key" => "authentication_error",
+            "model_not_allowed" | "admin_required" | "role_not_allowed" | "sign_in_failed"
+            | "cross_site_request" => "permission_error",
+            "rate_limit_exceeded" | "upstream_rate_limited" | "session_limit_reached" => "rate_limit_error",
+            "insufficient_quota" => "insufficient_quota",
+            "internal_error" | "store_unavailable" | "budget_store_unavailable" => "server_error",
+            _ => self.kind,
+        }
+    }
 }
 
 /// The facts about a streamed answer that its first event needs.

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 
 use crate::json::{Kind, View, check};
+use crate::request::References;
+use crate::request::fields::Path;
 
 /// An event of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct ClientEvent<'a> {
     pub tools: Vec<Cow<'a, str>>,
     /// It names a prompt that is stored at the provider.
     pub has_stored_prompt: bool,
+    /// The references of its items to resources at the provider.
+    pub references: References,
 }
 
 /// An event of an upstream.
@@ -77,8 +81,8 @@ pub fn read_client(text: &str) -> Result<ClientEvent<'_>, BadEvent> {
         let message = "Invalid JSON: a message is one JSON object.".to_owned();
         return Err(BadEvent { code: "invalid_json", message });
     }
-    let names = ["type", "event_id", "audio", "session", "response"];
-    let [kind, event_id, audio, session, response] = unique(view, names)?;
+    let names = ["type", "event_id", "audio", "session", "response", "item"];
+    let [kind, event_id, audio, session, response, item] = unique(view, names)?;
     let Some(kind) = kind.and_then(View::string) else {
         let message = "Invalid 'type': expected the type of the event.".to_owned();
         return Err(BadEvent { code: "invalid_value", message });
@@ -89,6 +93,9 @@ pub fn read_client(text: &str) -> Result<ClientEvent<'_>, BadEvent> {
         audio_chars: audio.map_or(0, |audio| audio.text().len() as u64),
         ..ClientEvent::default()
     };
+    if let Some(item) = item {
+        read_item(&Path::Top("item"), item, &mut event.references);
+    }
     match (session, response) {
         // A response beside a session would be read by nobody, or by somebody else.
         (Some(_), Some(_)) => Err(invalid("'session' and 'response' belong to different events.")),
@@ -122,12 +129,13 @@ fn read_settings<'a>(settings: View<'a>, event: &mut ClientEvent<'a>) -> Result<
         "type",
         "tools",
         "prompt",
+        "input",
         "audio",
         "input_audio_transcription",
         "max_output_tokens",
         "max_response_output_tokens",
     ];
-    let [model, kind, tools, prompt, audio, transcription, most, most_beta] = unique(settings, names)?;
+    let [model, kind, tools, prompt, input, audio, transcription, most, most_beta] = unique(settings, names)?;
     event.model = model;
     event.session_type = kind.and_then(View::string);
     event.max_answer = larger_bound(most, most_beta);
@@ -135,6 +143,9 @@ fn read_settings<'a>(settings: View<'a>, event: &mut ClientEvent<'a>) -> Result<
     for tool in of_kind(tools, Kind::Array, "tools")?.into_iter().flat_map(View::elements) {
         let [kind] = unique(tool, ["type"])?;
         event.tools.push(kind.and_then(View::string).unwrap_or_default());
+    }
+    if let Some(input) = input {
+        read_input(input, &mut event.references);
     }
     let of_input = match of_kind(audio, Kind::Object, "audio")? {
         Some(audio) => match unique(audio, ["input"])? {
@@ -151,6 +162,32 @@ fn read_settings<'a>(settings: View<'a>, event: &mut ClientEvent<'a>) -> Result<
         event.transcribers.push(model.and_then(View::string).unwrap_or_default());
     }
     Ok(())
+}
+
+/// Notes the references of the items that a response begins with.
+fn read_input(input: View<'_>, references: &mut References) {
+    let response = Path::Top("response");
+    let path = response.member("input");
+    if input.kind() != Kind::Array {
+        return references.member(&path, "input", input);
+    }
+    for (at, item) in input.elements().enumerate() {
+        read_item(&path.item(at), item, references);
+    }
+}
+
+/// Notes the references of an item. Each member counts, also one that is there twice.
+fn read_item(path: &Path<'_>, item: View<'_>, references: &mut References) {
+    if item.kind() != Kind::Object {
+        return references.member(path, "item", item);
+    }
+    for (literal, value) in item.members() {
+        let Some(name) = literal.string() else { continue };
+        // These ids are the session's own.
+        if name != "id" && name != "call_id" {
+            references.member(&path.member(&name), &name, value);
+        }
+    }
 }
 
 /// The larger of the bounds on an answer under both of its names, because an upstream reads one of them. `Some(None)`: there is none.
@@ -238,6 +275,43 @@ mod tests {
         let beta = r#"{"type":"session.update","session":{"input_audio_transcription":{"model":"w"},"max_response_output_tokens":"inf"}}"#;
         let beta = read_client(beta).unwrap();
         assert_eq!((beta.transcribers, beta.max_answer), (vec![Cow::Borrowed("w")], Some(None)));
+    }
+
+    #[test]
+    fn the_items_of_an_event_are_searched_for_references() {
+        let found = |text: &str| read_client(text).unwrap().references;
+        let item = |part: &str| {
+            format!(
+                r#"{{"type":"conversation.item.create","item":{{"id":"file_1","type":"message","role":"user","content":[{part}]}}}}"#
+            )
+        };
+        let response = |part: &str| {
+            format!(
+                r#"{{"type":"response.create","response":{{"input":[{{"type":"item_reference","id":"item_1"}},{{"type":"message","content":[{part}]}}]}}}}"#
+            )
+        };
+        for (part, name) in [
+            (r#"{"type":"input_file","file_id":"f"}"#, "file_id"),
+            (r#"{"type":"input_image","image_url":"http://169.254.169.254/"}"#, "image_url"),
+            (r#"{"type":"input_image","image_url":"data:,","image_url":"http://10.0.0.1/"}"#, "image_url"),
+        ] {
+            let place = format!("item.content ({name})");
+            assert_eq!(found(&item(part)).verbatim.as_deref(), Some(&*place), "{part}");
+            let place = format!("response.input[1].content ({name})");
+            assert_eq!(found(&response(part)).verbatim.as_deref(), Some(&*place), "{part}");
+        }
+        for part in [
+            r#"{"type":"input_text","text":"http://localhost/ is file_1"}"#,
+            r#"{"type":"output_audio","audio":"AAAA","transcript":"http://localhost/ does not answer"}"#,
+            r#"{"type":"input_image","image_url":"data:image/png;base64,AAAA"}"#,
+        ] {
+            assert_eq!(found(&item(part)), References::default(), "{part}");
+            assert_eq!(found(&response(part)), References::default(), "{part}");
+        }
+        let public = found(&item(r#"{"type":"input_image","image_url":"https://Images.example.com/a.png"}"#));
+        assert_eq!((public.verbatim, public.hosts.len()), (None, 1));
+        let append = read_client(r#"{"type":"input_audio_buffer.append","audio":"AAAA"}"#).unwrap();
+        assert_eq!(append.references, References::default());
     }
 
     #[test]

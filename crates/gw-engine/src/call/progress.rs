@@ -47,6 +47,8 @@ pub(crate) struct CallProgress {
     reason: Option<String>,
     /// The cost of attempts that lost against a faster one.
     cancelled_cost: Money,
+    /// The money reserved for the attempts that were charged, beside the worst case of the next one.
+    pub(crate) reserved_for_charges: Money,
 }
 
 impl CallProgress {
@@ -62,6 +64,7 @@ impl CallProgress {
             hedge: None,
             reason: None,
             cancelled_cost: Money::ZERO,
+            reserved_for_charges: Money::ZERO,
         }
     }
 

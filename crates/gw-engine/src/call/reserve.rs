@@ -16,8 +16,10 @@ use crate::limit_error;
 use crate::limit_error::first_of;
 use crate::limit_use::is_of_rule;
 use crate::plan::alias_plan::plan_of_alias;
-use crate::plan::candidate::Plan;
-use crate::plan::cost_estimate::{is_priced, least_case, worst_case};
+use crate::plan::candidate::{Candidate, Plan};
+use crate::plan::cost_estimate::{
+    costs, is_priced, least_case, longest_answer, pays_for_all_attempts, worst_case,
+};
 use crate::plan::room::targets_with_room;
 use crate::rules::RequestRules;
 
@@ -208,6 +210,34 @@ pub(crate) async fn reserve_more(limiter: &Limiter, call: &mut Call) -> Result<(
         call.progress.settlement.rule_holds().outgrow();
     }
     Ok(())
+}
+
+/// Whether a request that failed at a provider, and may be charged for that, can pay another attempt at this candidate. The first
+/// reservation is for one attempt, so the charges of the others are reserved beside it.
+pub(crate) async fn can_pay_another(call: &mut Call, candidate: &Candidate) -> bool {
+    let Call { context, plan, progress, .. } = call;
+    let AttemptContext { client, request, snapshot, upstream_calls, limiter, .. } = &*context;
+    let charged = upstream_calls.all().cost;
+    if let Some(most) = client.max_cost.as_deref()
+        && charged + costs(request, candidate, longest_answer(request, candidate)) > *most
+    {
+        return false;
+    }
+    let more = charged - progress.reserved_for_charges;
+    let subjects = client.subjects();
+    if more <= Money::ZERO || subjects.is_empty() || pays_for_all_attempts(request, plan, &snapshot.routing) {
+        return true;
+    }
+    let (id, femtos) = (format!("{}+{}", client.request_id, progress.records.len()), more.femtos());
+    let Ok((reserved, _)) = limiter.reserve_up_to(&id, subjects, 0, femtos, femtos).await else {
+        return false;
+    };
+    progress.reserved_for_charges = charged;
+    progress.settlement.hold_more(reserved);
+    if client.rules.is_some() {
+        progress.settlement.rule_holds().outgrow();
+    }
+    true
 }
 
 /// Reserves for the caller's subjects. If the budget of the key or its team must not be exceeded, a part of the worst case is enough,

@@ -14,7 +14,7 @@ const GIVEN_ONCE: [&str; 6] = ["id", "type", "role", "name", "object", "finish_r
 const PER_ITEM: usize = 8;
 
 /// Marks the place where a text was cut.
-const CUT: char = '…';
+pub(super) const CUT: char = '…';
 
 /// A streamed answer that grows within a bound.
 pub(super) struct Assembly {

@@ -7,6 +7,8 @@ use std::borrow::Cow;
 
 use regex::{Captures, Regex};
 
+use super::assemble::CUT;
+
 /// The kinds of text that are masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Masks {
@@ -59,10 +61,25 @@ const SECRET_MEMBERS: [&str; 14] = [
     "secret_access_key",
     "aws_secret_access_key",
 ];
-/// Members with binary data: `input_audio.data`, `file.file_data`, generated images, vectors.
-const BYTES_MEMBERS: [&str; 4] = ["data", "file_data", "b64_json", "embedding"];
+/// Members with binary data: `input_audio.data`, `file.file_data`, sound, images, vectors.
+const BYTES_MEMBERS: [&str; 12] = [
+    "data",
+    "file_data",
+    "b64_json",
+    "embedding",
+    "audio",
+    "audio_base64",
+    "bytes",
+    "bytesBase64Encoded",
+    "image_base64",
+    "imageBytes",
+    "partial_image_b64",
+    "videoBytes",
+];
 /// Shorter texts may be words.
 const MIN_BINARY_CHARS: usize = 48;
+/// Shorter texts of other members may be names or digests.
+const MIN_UNNAMED_CHARS: usize = 512;
 
 /// The shortest text that is masked: `a@b.c`.
 const MIN_MASKED_BYTES: usize = 5;
@@ -162,7 +179,8 @@ fn replace(now: &mut Cow<'_, str>, pattern: &Regex, is_on: bool, mask: impl Fn(&
     }
 }
 
-/// The placeholder of a value that is binary data only: a data URL, or a member with binary data.
+/// The placeholder of a value that is binary data only: a data URL, a member with binary data, or a long text of base64 alone
+/// in any member.
 pub(super) fn bytes_of(name: &str, text: &str) -> Option<String> {
     if let Some((head, bytes)) = text.strip_prefix("data:").and_then(|url| url.split_once(";base64,"))
         && is_base64(bytes)
@@ -173,8 +191,18 @@ pub(super) fn bytes_of(name: &str, text: &str) -> Option<String> {
             None => format!("[{} bytes]", decoded_len(bytes)),
         });
     }
-    let holds_bytes = text.len() >= MIN_BINARY_CHARS && BYTES_MEMBERS.contains(&name) && is_base64(text);
+    let text = text.strip_suffix(CUT).unwrap_or(text);
+    let is_named = text.len() >= MIN_BINARY_CHARS && BYTES_MEMBERS.contains(&name);
+    let holds_bytes = is_named && is_base64(text) || is_unnamed_binary(text);
     holds_bytes.then(|| format!("[{} bytes]", decoded_len(text)))
+}
+
+/// Whether a long text is base64 alone. Prose has blanks, and hexadecimal digits are mostly written without capital letters.
+fn is_unnamed_binary(text: &str) -> bool {
+    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"+/-_=".contains(&byte);
+    text.len() >= MIN_UNNAMED_CHARS
+        && text.bytes().all(is_letter)
+        && text.bytes().any(|byte| byte.is_ascii_uppercase())
 }
 
 fn is_media_type(text: &str) -> bool {

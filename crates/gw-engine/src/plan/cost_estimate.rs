@@ -97,7 +97,7 @@ fn sum_of_calls(
     if plan.candidates.len() == 1 {
         return (tokens, cost);
     }
-    if routing.continue_mid_stream && request.wants_stream() {
+    if pays_for_all_attempts(request, plan, routing) {
         // Each upstream that continues an answer reads the prompt again, and the text so far.
         let times = plan.candidates.len().min(routing.max_attempts as usize).max(1);
         let all = (0..times).fold(Money::ZERO, |sum, _| sum + cost);
@@ -110,6 +110,15 @@ fn sum_of_calls(
     let read = pairs.flat_map(|(first, second)| [read(first), read(second)]);
     let (beside, dearer) = read.fold((0, Money::ZERO), most);
     (tokens.saturating_add(beside), cost + dearer)
+}
+
+/// Whether the worst case is that of all attempts together: one after the other they may write a part of the answer.
+pub(crate) fn pays_for_all_attempts(
+    request: &ValidatedRequest,
+    plan: &Plan,
+    routing: &RoutingSettings,
+) -> bool {
+    routing.continue_mid_stream && request.wants_stream() && plan.candidates.len() > 1
 }
 
 /// The expected cost at a candidate: the estimated prompt, and an answer of the client's bound or of 4,096 tokens. None

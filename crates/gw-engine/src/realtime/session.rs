@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use gw_limits::AdmissionPermit;
+use gw_wire::request::References;
 
 use crate::catalog::Model;
 use crate::plan::candidate::Candidate;
@@ -45,6 +46,17 @@ impl RealtimeSession {
     #[must_use]
     pub fn takes_references(&self) -> bool {
         self.candidate.provider.takes_references()
+    }
+
+    /// The place of the first reference that the provider is not sent, or its own host.
+    #[must_use]
+    pub fn refused_reference<'r>(&'r self, references: &'r References) -> Option<&'r str> {
+        let provider = &self.candidate.provider;
+        if provider.takes_references() {
+            return None;
+        }
+        let at_own_host = || provider.host().filter(|host| references.hosts.contains(*host));
+        references.verbatim.as_deref().or_else(at_own_host)
     }
 
     /// Whether the provider is sent this kind of tool.

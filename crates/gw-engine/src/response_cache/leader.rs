@@ -15,6 +15,7 @@ use gw_wire::reply::Finish;
 use gw_wire::stream::Shape;
 use http_body::Body;
 
+use crate::call::attempt_context::AttemptContext;
 use crate::call::reserve::reserve;
 use crate::call::shared_document::SharedDocument;
 use crate::call::{CHOICES_MISSING, Call, CallSummary};
@@ -22,6 +23,7 @@ use crate::clock;
 use crate::cpu_pool::{HEAVY_BYTES, is_heavy, offload_if};
 use crate::document_memory::MAX_ANSWER_BYTES;
 use crate::error::{Error, Kind};
+use crate::plan::cost_estimate::worst_case;
 use crate::response::event_stream::EventStream;
 use crate::response_cache::answer_content::{AnswerContent, KeptAnswer};
 use crate::response_cache::cache_request::CacheRequest;
@@ -64,6 +66,13 @@ impl LeaderCall {
     }
 }
 
+/// Whether the budget of the request may end its stream before its model does.
+fn may_be_cut(call: &Call) -> bool {
+    let AttemptContext { request, snapshot, granted, .. } = &call.context;
+    let worst = || worst_case(request, &call.plan, &snapshot.routing).1;
+    granted.is_some_and(|granted| request.wants_stream() && granted < worst())
+}
+
 impl ReadyLeader {
     pub(crate) async fn run(self, pieces: Pushed) -> Result<FlightResult, FlightError> {
         let Self { work, caching, cut } = self;
@@ -83,8 +92,8 @@ impl ReadyLeader {
             call.fail(&error);
             return Err(SharedFailure::of_leader(error, None));
         }
-        if !began_with_fallback && begins_with_fallback(&call) {
-            // One of the leader's limits has no room for the requested model, and others may ask it.
+        // One of the leader's limits has no room for the requested model or for the whole stream, and others may have it.
+        if (!began_with_fallback && begins_with_fallback(&call)) || may_be_cut(&call) {
             call.context.is_shared = false;
             return Err(SharedFailure::unshared(call));
         }

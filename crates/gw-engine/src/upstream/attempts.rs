@@ -7,6 +7,7 @@ use gw_routing::health::{Permit, Probe};
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::enter_target::enter_target;
+use crate::call::reserve::can_pay_another;
 use crate::clock;
 use crate::error::Error;
 use crate::plan::candidate::Candidate;
@@ -76,6 +77,9 @@ async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result
             return Ok(CandidateOutcome::Stop);
         }
         let Some(probe) = may_pass(call, index, candidate, now) else { return Ok(CandidateOutcome::Next) };
+        if !call.progress.failures.is_empty() && !Box::pin(can_pay_another(call, candidate)).await {
+            return Ok(CandidateOutcome::Next);
+        }
         if call.context.client.rules.is_some()
             && let Err(error) = Box::pin(enter_target(call, candidate)).await
         {

@@ -7,6 +7,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use gw_providers::adapter::Reading;
 use gw_providers::provider::Provider;
 use gw_providers::surfaces::{CallForm, CallForms};
+use gw_providers::usage_scan::counts_in_headers;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::money::Money;
 use gw_wire::usage::Usage;
@@ -40,6 +41,8 @@ pub(crate) struct Batch {
     /// The number of parts that it is for.
     pub(crate) parts: usize,
     pub(crate) call: UpstreamCallId,
+    /// The usage in the headers, which counts if the body has none.
+    in_headers: Option<Usage>,
     /// The form in which the provider answered, if that is another than the first.
     new_form: Option<CallForm>,
     /// Its memory, until another holder takes it.
@@ -67,7 +70,7 @@ impl Batch {
     /// Notes what its answer reports. An answer that cannot be used may tell its usage all the same.
     fn note(&self, calls: &UpstreamCalls, provider: &Provider, reported: Result<Option<Usage>, &Failure>) {
         match reported {
-            Ok(usage) => calls.observe(self.call, usage, 0),
+            Ok(usage) => calls.observe(self.call, usage.or(self.in_headers), 0),
             Err(failure) => {
                 let told = provider.adapter().failed_usage(&self.body, &Reading::default());
                 if told.is_some() {
@@ -215,7 +218,8 @@ async fn one(
     // Batches of one request hold their memory until all are there, so they do not wait for each other.
     let is_only = parts == request.parts();
     let expected_bytes = is_only.then(|| request.answer_bytes(parts));
+    let in_headers = request.embeddings().and_then(|_| counts_in_headers(&response.headers));
     let (body, permit) = context.collect(response.body, &clocks, expected_bytes).await?;
     let new_form = (form != first).then_some(form);
-    Ok(Batch { body, parts, call, new_form, permit: Some(permit) })
+    Ok(Batch { body, parts, call, in_headers, new_form, permit: Some(permit) })
 }

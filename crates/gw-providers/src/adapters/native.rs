@@ -8,7 +8,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use gw_wire::conversation::{Conversation, Source, ToolChoice};
+use gw_wire::conversation::{Conversation, Message, Role, Source, ToolChoice};
 use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::json::View;
@@ -198,6 +198,9 @@ impl<D: Dialect> Adapter for Native<D> {
         if images.any(|image| !(D::POLICY.takes_back)(image)) {
             encoded.warnings.push(Cow::Borrowed("parameter_dropped:images"));
         }
+        if conversation.messages.iter().any(has_lost_name) {
+            encoded.warnings.push(Cow::Borrowed("parameter_dropped:messages.name"));
+        }
         searches(&request.guarded, D::POLICY.keeps, &mut encoded.warnings);
         encoded.warnings.extend(target.rules.warning());
         Ok(encoded)
@@ -285,6 +288,12 @@ fn keep_allowed(conversation: &mut Conversation<'_>) -> bool {
     let allowed: HashSet<&str> = allowed.iter().map(|name| &**name).collect();
     conversation.tools.retain(|tool| allowed.contains(&*tool.name));
     conversation.tools.len() < offered
+}
+
+/// Whether the message names its speaker. None of these dialects has a place for that.
+fn has_lost_name(message: &Message<'_>) -> bool {
+    let is_speaker = matches!(message.role, Role::User | Role::Assistant);
+    is_speaker && message.name.as_deref().is_some_and(|name| !name.is_empty())
 }
 
 /// A 400 `unsupported_value` for a request that the provider cannot serve. The message begins with the field.

@@ -249,7 +249,11 @@ impl ShapingState {
             }
             return;
         }
-        let out = self.fence(choice).push(&text);
+        let fence = self.fence(choice);
+        if fence.state == FenceState::Closed {
+            return report(text_bytes(&text), sink);
+        }
+        let out = fence.push(&text);
         if !out.is_empty() {
             sink(Event::Text { choice, text: Cow::Owned(out), logprobs: None });
         }
@@ -309,12 +313,14 @@ impl ShapingState {
     }
 }
 
-/// Removes the code fence from a text that comes in pieces. It holds back the beginning until it is known whether that
-/// is a fence, and the end, which could be the closing fence.
+/// Removes the code fence from a text that comes in pieces, and everything behind the closing fence. It holds back the
+/// beginning until it is known whether that is a fence, and the end, which could be the closing fence.
 #[derive(Default)]
 struct Fence {
     state: FenceState,
     held: String,
+    /// The fence has more than blanks inside.
+    has_content: bool,
 }
 
 #[derive(Default, PartialEq, Eq)]
@@ -322,7 +328,18 @@ enum FenceState {
     #[default]
     Begin,
     Inside,
+    Closed,
     None,
+}
+
+/// The beginning of a text.
+enum Opening {
+    /// It is too short to tell.
+    Unknown,
+    /// It is no fence.
+    Absent,
+    /// It is a fence, and the content begins at this byte.
+    Before(usize),
 }
 
 /// A longer first line is not a fence.
@@ -333,28 +350,34 @@ const MAX_BLANK_BYTES: usize = 1024;
 
 impl Fence {
     fn push(&mut self, text: &str) -> String {
-        if self.state == FenceState::None {
-            return text.to_owned();
+        match self.state {
+            FenceState::None => return text.to_owned(),
+            FenceState::Closed => return String::new(),
+            FenceState::Begin | FenceState::Inside => self.held.push_str(text),
         }
-        self.held.push_str(text);
         if self.state == FenceState::Begin {
-            let begin = self.held.trim_start();
-            let blanks = self.held.len() - begin.len();
-            let could_be = (begin.starts_with("```") || "```".starts_with(begin)) && blanks < MAX_BLANK_BYTES;
-            match begin.split_once('\n') {
-                Some((first, rest)) if first.starts_with("```") => {
-                    self.state = FenceState::Inside;
-                    self.held = rest.to_owned();
-                }
-                None if could_be && begin.len() < MAX_FENCE_LINE_BYTES => return String::new(),
-                _ => {
+            match opening(&self.held) {
+                Opening::Unknown => return String::new(),
+                Opening::Absent => {
                     self.state = FenceState::None;
                     return std::mem::take(&mut self.held);
                 }
+                Opening::Before(content) => {
+                    self.state = FenceState::Inside;
+                    self.held.drain(..content);
+                }
             }
         }
-        // Blanks and up to three ticks at the end may belong to the closing fence and are kept.
+        if let Some(at) = self.closing() {
+            self.state = FenceState::Closed;
+            let mut content = std::mem::take(&mut self.held);
+            content.truncate(at);
+            content.truncate(content.trim_end().len());
+            return content;
+        }
+        // Blanks and ticks at the end may belong to the closing fence and are kept.
         let kept = self.held.trim_end().trim_end_matches('`').trim_end().len();
+        self.has_content |= kept > 0;
         // The kept end is bounded, because every piece searches it again.
         let bound = self.held.floor_char_boundary(self.held.len().saturating_sub(MAX_BLANK_BYTES));
         let kept = kept.max(bound);
@@ -362,11 +385,55 @@ impl Fence {
         std::mem::replace(&mut self.held, tail)
     }
 
+    /// The place of the closing fence: ticks at the beginning or at the end of a line. Strings of JSON have no line
+    /// breaks, so ticks inside of them do not count.
+    fn closing(&self) -> Option<usize> {
+        const BLANKS: [char; 3] = [' ', '\t', '\r'];
+        let first = self.held.len() - self.held.trim_start().len();
+        let mut from = 0;
+        loop {
+            let at = from + self.held.get(from..)?.find("```")?;
+            let (before, behind) = self.held.split_at_checked(at)?;
+            let rest = behind.trim_start_matches('`');
+            let begins_line = before.trim_end_matches(BLANKS).ends_with('\n');
+            let ends_line = rest.trim_start_matches(BLANKS).starts_with('\n');
+            if (self.has_content || at > first) && (begins_line || ends_line) {
+                return Some(at);
+            }
+            from = self.held.len() - rest.len();
+        }
+    }
+
     fn end(self) -> String {
         match self.state {
             FenceState::Inside => self.held.trim().trim_matches('`').trim().to_owned(),
-            FenceState::Begin | FenceState::None => self.held,
+            FenceState::Begin | FenceState::Closed | FenceState::None => self.held,
         }
+    }
+}
+
+/// Reads the beginning of a text: ticks and a word, which end their line or stand in front of a JSON value.
+fn opening(text: &str) -> Opening {
+    let begin = text.trim_start();
+    let blanks = text.len() - begin.len();
+    let has_ticks = begin.starts_with("```");
+    if blanks >= MAX_BLANK_BYTES || !has_ticks && !"```".starts_with(begin) {
+        return Opening::Absent;
+    }
+    let line = begin.trim_start_matches('`');
+    let ticks = begin.len() - line.len();
+    let end = line.find(['\n', '{', '[']);
+    match end.and_then(|end| line.split_at_checked(end)) {
+        Some((word, rest)) if ticks + word.len() < MAX_FENCE_LINE_BYTES => {
+            let ends_line = rest.starts_with('\n');
+            let is_word = word.trim().bytes().all(|byte| byte.is_ascii_alphanumeric());
+            if word.contains('`') || !ends_line && !is_word {
+                return Opening::Absent;
+            }
+            Opening::Before(blanks + ticks + word.len() + usize::from(ends_line))
+        }
+        None if begin.len() < MAX_FENCE_LINE_BYTES => Opening::Unknown,
+        _ => Opening::Absent,
     }
 }
 

@@ -71,7 +71,7 @@ const REFERENCE_NAMES: [&str; 36] = [
 ];
 
 /// Members whose strings are prose, not addresses. Spelled and sorted like [`REFERENCE_NAMES`].
-const WORD_NAMES: [&str; 22] = [
+const WORD_NAMES: [&str; 23] = [
     "arguments",
     "caption",
     "content",
@@ -94,6 +94,7 @@ const WORD_NAMES: [&str; 22] = [
     "text",
     "thinking",
     "title",
+    "transcript",
 ];
 
 /// Members that hold a schema, a grammar or the model's own text. A provider looks up nothing in them.
@@ -148,7 +149,7 @@ impl References {
     }
 
     /// Records a reference in a member that reaches only providers of the client's own dialect. One pass over the value.
-    pub(super) fn member(&mut self, path: &Path<'_>, name: &str, value: View<'_>) {
+    pub(crate) fn member(&mut self, path: &Path<'_>, name: &str, value: View<'_>) {
         let mut buffer = Folded::default();
         let name = folded(name, &mut buffer).unwrap_or("");
         if !matches!(value.kind(), Kind::String | Kind::Array | Kind::Object)

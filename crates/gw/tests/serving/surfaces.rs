@@ -19,6 +19,7 @@ mod legacy_calls;
 mod many_tools;
 mod messages;
 mod native;
+mod native_endings;
 mod native_hosts;
 mod native_learning;
 mod native_needs;

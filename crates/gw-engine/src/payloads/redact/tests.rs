@@ -108,6 +108,35 @@ fn bytes_are_replaced_by_their_size() {
 }
 
 #[test]
+fn images_and_sound_are_replaced_in_any_member() {
+    let bytes = "QUJD".repeat(500);
+    for (before, after) in [
+        (r#"{"output":[{"type":"image_generation_call","id":"ig_1","result":""#, r#""}]}"#),
+        (r#"{"type":"speech.audio.delta","audio":""#, r#""}"#),
+        (r#"{"type":"response.output_audio.delta","delta":""#, r#""}"#),
+        (r#"{"item":{"content":[{"type":"input_audio","audio":""#, r#""}]}}"#),
+        (r#"{"instances":[{"image":{"bytesBase64Encoded":""#, r#""}}]}"#),
+        (r#"{"image":{"source":{"bytes":""#, r#""}}}"#),
+        (r#"{"image_base64":""#, r#""}"#),
+        (r#"{"partial_image_b64":""#, r#""}"#),
+        (r#"{"any":["of_no_name",""#, r#""]}"#),
+    ] {
+        assert_eq!(masked(&format!("{before}{bytes}{after}")), format!("{before}[1500 bytes]{after}"));
+        // A streamed answer that was cut has a mark at its end.
+        assert_eq!(masked(&format!("{before}{bytes}…{after}")), format!("{before}[1500 bytes]{after}"));
+    }
+    for text in [
+        format!(r#"{{"text":"{}"}}"#, "Words and blanks ".repeat(100)),
+        format!(r#"{{"text":"{}"}}"#, "x".repeat(2000)),
+        format!(r#"{{"result":"{}"}}"#, "0a".repeat(2000)),
+        format!(r#"{{"delta":"{}"}}"#, "Name".repeat(100)),
+        format!(r#"{{"text":"{}"}}"#, "Line\n".repeat(500)),
+    ] {
+        assert_eq!(masked(&text), text);
+    }
+}
+
+#[test]
 fn a_long_body_is_cut_at_a_character_and_flagged() {
     for body in [
         serde_json::json!({ "a": "é".repeat(5_000), "b": "é".repeat(5_000) }).to_string(),

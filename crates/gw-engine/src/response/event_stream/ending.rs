@@ -132,3 +132,18 @@ impl EventStream {
         None
     }
 }
+
+#[cfg(test)]
+mod unit_tests {
+    use super::*;
+
+    #[test]
+    fn the_fault_behind_a_streams_error_has_its_type_of_the_table() {
+        for kind in Kind::ALL {
+            let (_, wanted, cause) = kind.row();
+            let error =
+                StreamError { cause, ..StreamError::new("", "upstream_error", "upstream_stream_error") };
+            assert_eq!(error.cause_kind(), wanted, "{cause}");
+        }
+    }
+}

@@ -12,6 +12,7 @@ use gw_wire::failure::Failure;
 use gw_wire::json::{ObjectWriter, View};
 
 use super::details::{Thought, ThoughtKind};
+use crate::adapters::media_types::{self, PDF};
 use crate::adapters::native::unsupported;
 
 /// One block of a message.
@@ -44,17 +45,6 @@ pub(super) enum AnthropicSource<'c> {
 
 /// The image formats that the API takes.
 const IMAGE_TYPES: [&str; 4] = ["image/jpeg", "image/png", "image/gif", "image/webp"];
-
-const PDF: &str = "application/pdf";
-
-/// Media types by the beginning of the bytes, in base64.
-const BASE64_PREFIXES: [(&str, &str); 5] = [
-    ("iVBORw0KGgo", "image/png"),
-    ("/9j/", "image/jpeg"),
-    ("R0lGOD", "image/gif"),
-    ("UklGR", "image/webp"),
-    ("JVBERi", PDF),
-];
 
 /// Base64 with or without padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -173,13 +163,6 @@ impl AnthropicSource<'_> {
     }
 }
 
-/// Returns the media type of the bytes, or the declared one if the bytes are unknown. The API refuses a wrong type, and
-/// clients often declare one.
-fn media_type<'c>(declared: &'c str, base64: &str) -> &'c str {
-    let known = BASE64_PREFIXES.iter().find(|(begin, _)| base64.starts_with(begin)).map(|(_, kind)| *kind);
-    known.unwrap_or(if declared == "image/jpg" { "image/jpeg" } else { declared })
-}
-
 /// Translates an image. Some clients also send PDFs as images.
 fn image<'c>(source: &'c Source<'_>, marker: Option<View<'c>>) -> Result<AnthropicBlockParam<'c>, Failure> {
     let (source, is_pdf) = match source {
@@ -187,7 +170,7 @@ fn image<'c>(source: &'c Source<'_>, marker: Option<View<'c>>) -> Result<Anthrop
             (AnthropicSource::Url(url), is_pdf_name(url.split(['?', '#']).next().unwrap_or_default()))
         }
         Source::Data { media_type: declared, base64 } => {
-            let media_type = media_type(declared, base64);
+            let media_type = media_types::corrected(declared, base64);
             let is_pdf = media_type == PDF;
             if !is_pdf && !IMAGE_TYPES.contains(&media_type) {
                 let message = "Invalid 'messages': this provider takes JPEG, PNG, GIF and WebP images only.";
@@ -227,7 +210,7 @@ fn file<'c>(
         }
         Source::Data { media_type, base64 } => (media_type.as_str(), &**base64),
     };
-    let media_type = media_type(declared, base64);
+    let media_type = media_types::corrected(declared, base64);
     if IMAGE_TYPES.contains(&media_type) {
         return Ok(AnthropicBlockParam::Image {
             source: AnthropicSource::Base64 { media_type, data: base64 },

@@ -86,12 +86,9 @@ pub(in crate::adapters) fn encode(
         thinking.write(body.member("thinking"));
     }
     write_output_config(&plan, &tooling.format, &mut body);
-    write_sampling(
-        conversation,
-        rules.sampling != Sampling::Fixed && !plan.is_on(),
-        &mut body,
-        &mut warnings,
-    );
+    let is_sampling_taken = rules.sampling != Sampling::Fixed && !plan.is_on();
+    write_sampling(conversation, is_sampling_taken, &mut body, &mut warnings);
+    write_top_k(conversation, is_sampling_taken, &mut body, &mut warnings);
     write_stop_sequences(conversation, &mut body, &mut warnings);
     write_user(conversation, &mut body, &mut warnings);
     body.array("messages", &messages, write_message);
@@ -214,6 +211,20 @@ fn write_sampling(
     }
     if is_lost(top_p, is_taken && temperature.is_none()) {
         warnings.push(Cow::Borrowed("parameter_dropped:top_p"));
+    }
+}
+
+/// Writes `top_k`, if the model takes it. A 0 keeps all tokens, which is the default.
+fn write_top_k(
+    conversation: &Conversation<'_>,
+    is_taken: bool,
+    body: &mut ObjectWriter<'_>,
+    warnings: &mut Warnings,
+) {
+    match conversation.top_k() {
+        Some(0) => {}
+        Some(top_k) if is_taken => body.integer("top_k", top_k),
+        _ => warnings.extend(dropped(conversation, &["top_k"])),
     }
 }
 

@@ -18,6 +18,7 @@ use super::wire::{
 };
 use crate::adapters::anthropic::messages::CONTINUE_TEXT;
 use crate::adapters::call_ids::CallIds;
+use crate::adapters::media_types;
 use crate::adapters::native::{image_address, unsupported};
 use crate::adapters::replay::order::{ReplayedBlock, arrange};
 use crate::adapters::unique_names::UniqueNames;
@@ -315,9 +316,9 @@ fn image<'t>(source: &'t Source<'_>) -> Result<BedrockMedia<'t>, Failure> {
         Source::Url(_) => return Err(image_address(BY_ADDRESS)),
         Source::Id(_) => return Err(unsupported(BY_ADDRESS)),
     };
-    let format = match media_type.as_str() {
+    let format = match media_types::corrected(media_type, base64) {
         "image/png" => "png",
-        "image/jpeg" | "image/jpg" => "jpeg",
+        "image/jpeg" => "jpeg",
         "image/gif" => "gif",
         "image/webp" => "webp",
         _ => {

@@ -124,26 +124,32 @@ fn calling(out: &mut ObjectWriter<'_>, message: &Message<'_>, pieces: &[ContentI
 /// `ThinkingAssistantMessageV2ContentOneItem` of its SDK, read 2026-11-22).
 fn as_it_came(out: &mut ObjectWriter<'_>, message: &Message<'_>, arranged: &[order::ReplayedBlock<'_, '_>]) {
     out.string("role", "assistant");
-    if let Some(plan) = arranged.iter().find_map(|piece| match piece {
-        order::ReplayedBlock::Plan(plan) => Some(*plan),
-        _ => None,
-    }) {
-        // The gateway put a plan behind a text on a line of its own.
-        let is_behind = arranged.iter().any(|piece| matches!(piece, order::ReplayedBlock::Text(_)));
-        out.string("tool_plan", plan.strip_prefix('\n').filter(|_| is_behind).unwrap_or(plan));
+    let (mut items, mut has_text, mut is_plan_last) = (Vec::with_capacity(arranged.len()), false, false);
+    for piece in arranged {
+        match *piece {
+            order::ReplayedBlock::Plan(plan) => {
+                out.string("tool_plan", own(plan, has_text));
+                is_plan_last = true;
+            }
+            order::ReplayedBlock::Text(text) => {
+                items.push(ContentItem::Text(own(text, is_plan_last)));
+                (has_text, is_plan_last) = (true, false);
+            }
+            order::ReplayedBlock::Thought(text) => items.push(ContentItem::Thought(text)),
+            _ => {}
+        }
     }
-    let items = arranged.iter().filter_map(|piece| match piece {
-        order::ReplayedBlock::Text(text) => Some(ContentItem::Text(text)),
-        order::ReplayedBlock::Thought(text) => Some(ContentItem::Thought(text)),
-        _ => None,
-    });
-    let mut items = items.peekable();
-    if items.peek().is_some() {
+    if !items.is_empty() {
         out.array("content", items, |out, piece| write_object(out, |part| write_piece(part, &piece)));
     }
     if !message.tool_calls.is_empty() {
         calls(out, message);
     }
+}
+
+/// The model's own text. The gateway put a line break between a plan and a text.
+fn own(text: &str, has_break: bool) -> &str {
+    text.strip_prefix('\n').filter(|_| has_break).unwrap_or(text)
 }
 
 fn calls(out: &mut ObjectWriter<'_>, message: &Message<'_>) {

@@ -50,26 +50,34 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
 fn choice(message: CohereMessage<'_>) -> ChatChoice<'_> {
     let (mut content, mut reasoning) = (Cow::Borrowed(""), Cow::Borrowed(""));
     let mut order = Order::default();
+    // The plan is text in front of other text, as in a stream. Reasoning is in `content`.
+    let mut plan = message.tool_plan.map(|plan| plan.0).filter(|plan| !plan.is_empty());
+    let mut shift = 0;
     if let Some(pieces) = message.content {
         pieces.each(|piece| {
             order.close();
             let (thinking, text) = (piece.thinking.map(|text| text.0), piece.text.map(|text| text.0));
             record(&mut order, thinking.as_deref(), Block::Thought);
-            record(&mut order, text.as_deref(), Block::Text);
             append(&mut reasoning, thinking);
-            append(&mut content, text);
+            let Some(text) = text.filter(|text| !text.is_empty()) else { return };
+            if let Some(plan) = plan.take() {
+                shift = characters(&plan).saturating_add(1);
+                order.add(Block::Plan(plan.len()));
+                order.add(Block::Text("\n".len()));
+                append(&mut content, Some(plan));
+                append(&mut content, Some(Cow::Borrowed("\n")));
+            }
+            order.add(Block::Text(text.len()));
+            append(&mut content, Some(text));
         });
     }
-    // The plan is text beside calls. Reasoning is in `content`.
-    if let Some(plan) = message.tool_plan.map(|plan| plan.0).filter(|plan| !plan.is_empty()) {
-        let line = if content.is_empty() { "" } else { "\n" };
-        order.add(Block::Plan(line.len() + plan.len()));
-        append(&mut content, Some(Cow::Borrowed(line)));
+    if let Some(plan) = plan {
+        order.add(Block::Plan(plan.len()));
         append(&mut content, Some(plan));
     }
     let mut annotations = Annotations::default();
     if let Some(citations) = message.citations {
-        add_citations(citations, &mut annotations);
+        add_citations(citations, shift, &mut annotations);
     }
     let mut tool_calls = Vec::new();
     if let Some(calls) = message.tool_calls {
@@ -97,6 +105,11 @@ pub(super) fn record(order: &mut Order, text: Option<&str>, block: fn(usize) -> 
     if let Some(text) = text.filter(|text| !text.is_empty()) {
         order.add(block(text.len()));
     }
+}
+
+/// The number of characters, which citations count.
+pub(super) fn characters(text: &str) -> u64 {
+    u64::try_from(text.chars().count()).unwrap_or(u64::MAX)
 }
 
 fn append<'a>(whole: &mut Cow<'a, str>, piece: Option<Cow<'a, str>>) {

@@ -14,7 +14,7 @@ use gw_wire::stream::MAX_TOOL_CALLS;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::response::{USUAL, record};
+use super::response::{USUAL, characters, record};
 use super::wire::{self, CohereCall, CohereDelta, OneOrMany};
 use super::{finish, logprobs, usage};
 use crate::adapters::annotations::Annotations;
@@ -35,8 +35,12 @@ pub(super) struct CohereStreamState {
     calls: u32,
     /// The last call with each of Cohere's indexes.
     by_index: HashMap<u32, u32>,
-    /// The last content was text, so a plan begins a new line.
-    is_text_last: bool,
+    /// The model wrote text.
+    has_text: bool,
+    /// The plan is the last that it wrote, so text begins a new line.
+    is_plan_last: bool,
+    /// The characters in front of the first text.
+    shift: u64,
     annotations: Annotations,
     order: Order,
 }
@@ -105,7 +109,7 @@ impl CohereStreamState {
             }
             "citation-start" => {
                 if let Some(citations) = delta.message.and_then(|message| message.citations) {
-                    wire::add_citations(citations, &mut self.annotations);
+                    wire::add_citations(citations, self.shift, &mut self.annotations);
                 }
             }
             "message-end" => self.end(&delta, sink),
@@ -114,13 +118,17 @@ impl CohereStreamState {
         }
     }
 
-    /// Reports text and reasoning. The plan is text on a line of its own.
+    /// Reports text and reasoning. The plan is text, and a line break divides it from other text.
     fn say(&mut self, delta: CohereDelta<'_>, probabilities: Option<&RawValue>, sink: EventSink<'_>) {
         let Some(message) = delta.message else { return };
         if let Some(text) = message.tool_plan.map(|plan| plan.0).filter(|text| !text.is_empty()) {
-            if std::mem::replace(&mut self.is_text_last, false) {
+            let is_first = !std::mem::replace(&mut self.is_plan_last, true);
+            if is_first && self.has_text {
                 self.order.add(Block::Plan("\n".len()));
                 sink(Event::Text { choice: 0, text: Cow::Borrowed("\n"), logprobs: None });
+            }
+            if !self.has_text {
+                self.shift = self.shift.saturating_add(characters(&text));
             }
             self.order.add(Block::Plan(text.len()));
             sink(Event::Text { choice: 0, text, logprobs: None });
@@ -129,13 +137,20 @@ impl CohereStreamState {
         let Some(pieces) = message.content else { return };
         pieces.each(|piece| {
             record(&mut self.order, piece.thinking.as_ref().map(|text| &*text.0), Block::Thought);
-            record(&mut self.order, piece.text.as_ref().map(|text| &*text.0), Block::Text);
             if let Some(text) = piece.thinking.map(|thinking| thinking.0).filter(|text| !text.is_empty()) {
                 sink(Event::Reasoning { choice: 0, text });
             }
             let text = piece.text.map(|text| text.0);
+            if text.as_deref().is_some_and(|text| !text.is_empty()) {
+                if std::mem::replace(&mut self.is_plan_last, false) {
+                    self.shift = self.shift.saturating_add(u64::from(!self.has_text));
+                    self.order.add(Block::Text("\n".len()));
+                    sink(Event::Text { choice: 0, text: Cow::Borrowed("\n"), logprobs: None });
+                }
+                self.has_text = true;
+            }
+            record(&mut self.order, text.as_deref(), Block::Text);
             if let Some(text) = text.filter(|text| !text.is_empty() || logprobs.is_some()) {
-                self.is_text_last |= !text.is_empty();
                 sink(Event::Text { choice: 0, text, logprobs: logprobs.as_deref() });
             }
         });

@@ -143,8 +143,9 @@ lenient_members! {
     }
 }
 
-/// Adds the sources of `citations`. Unreadable citations never fail an answer.
-pub(super) fn add_citations(citations: &RawValue, annotations: &mut Annotations) {
+/// Adds the sources of `citations`. Unreadable citations never fail an answer. `shift` is the number of characters in
+/// front of the cited text.
+pub(super) fn add_citations(citations: &RawValue, shift: u64, annotations: &mut Annotations) {
     let Ok(citations) = serde_json::from_str::<OneOrMany<CohereCitation<'_>>>(citations.get()) else {
         return;
     };
@@ -152,7 +153,9 @@ pub(super) fn add_citations(citations: &RawValue, annotations: &mut Annotations)
         if citation.kind.is_some_and(|kind| matches!(&*kind.0, "PLAN" | "THINKING_CONTENT")) {
             return;
         }
-        let place = |number: Option<LenientNumber>| number.and_then(|number| number.0).map_or(0, u64::from);
+        let place = |number: Option<LenientNumber>| {
+            number.and_then(|number| number.0).map_or(0, u64::from).saturating_add(shift)
+        };
         let (start, end) = (place(citation.start), place(citation.end));
         for source in citation.sources.unwrap_or_default() {
             let document = source.document.or(source.tool_output);

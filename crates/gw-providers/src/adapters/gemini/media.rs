@@ -10,6 +10,7 @@ use gw_wire::failure::Failure;
 
 use super::flavour::Flavour;
 use super::wire::{FileData, GeminiBlob, GeminiPart};
+use crate::adapters::media_types;
 use crate::adapters::native::unsupported;
 
 /// Media types by the extension of a file name or URL.
@@ -45,15 +46,8 @@ const EXTENSION_TYPES: [(&str, &str); 29] = [
     ("mpg", "video/mpeg"),
 ];
 
-/// Media types by the beginning of the bytes, in base64.
-const BASE64_PREFIXES: [(&str, &str); 6] = [
-    ("iVBORw0KGgo", "image/png"),
-    ("/9j/", "image/jpeg"),
-    ("R0lGOD", "image/gif"),
-    ("UklGR", "image/webp"),
-    ("JVBERi", "application/pdf"),
-    ("SUQz", "audio/mp3"),
-];
+/// The beginning of an MP3 file with a title, in base64.
+const MP3_PREFIX: &str = "SUQz";
 
 /// Translates an image.
 pub(super) fn image<'a>(source: &'a Source<'_>, flavour: Flavour) -> Result<GeminiPart<'a>, Failure> {
@@ -101,15 +95,13 @@ fn part<'a>(
     match source {
         Source::Data { media_type, base64 } => {
             let is_telling = !media_type.is_empty() && media_type != "application/octet-stream";
-            let known = if is_telling { Some(&**media_type) } else { named.or_else(|| by_mark(base64)) };
-            let Some(known) = known else {
+            let declared = if is_telling { Some(&**media_type) } else { named.or_else(|| by_mark(base64)) };
+            let Some(known) = media_types::of_bytes(base64).or(declared) else {
                 let message =
                     "Invalid 'messages': the data URL of an image or a file does not name its media type.";
                 return Err(unsupported(message));
             };
-            // Many clients write this unregistered name.
-            let known = if known == "image/jpg" { "image/jpeg" } else { known };
-            Ok(blob(Cow::Borrowed(known), base64))
+            Ok(blob(Cow::Borrowed(media_types::known_name(known)), base64))
         }
         Source::Url(url) => {
             let path = url.split(['?', '#']).next().unwrap_or(url);
@@ -143,5 +135,5 @@ fn by_ending(name: &str) -> Option<&'static str> {
 }
 
 fn by_mark(base64: &str) -> Option<&'static str> {
-    BASE64_PREFIXES.iter().find(|(mark, _)| base64.starts_with(mark)).map(|(_, media_type)| *media_type)
+    base64.starts_with(MP3_PREFIX).then_some("audio/mp3")
 }

@@ -46,7 +46,7 @@ struct ResponseObject<'a> {
     #[serde(borrow, default)]
     incomplete_details: Option<IncompleteDetails<'a>>,
     #[serde(borrow, default)]
-    output: Vec<OutputItem<'a>>,
+    output: Option<Vec<OutputItem<'a>>>,
     #[serde(borrow, default)]
     usage: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -88,7 +88,7 @@ impl ResponseObject<'_> {
     /// The usage with the calls of hosted tools.
     fn used_with_hosted(&self) -> Option<Usage> {
         let mut hosted = HostedTally::default();
-        self.output.iter().for_each(|item| _ = hosted.take(item));
+        self.output.iter().flatten().for_each(|item| _ = hosted.take(item));
         with_hosted(self.used(), &hosted)
     }
 
@@ -100,6 +100,9 @@ impl ResponseObject<'_> {
 
 /// The detail of the failure of a response that ends without a status of an end.
 const NOT_FINAL: &str = "the response has no final status";
+
+/// The detail of the failure of a complete response without a list of items.
+const NO_OUTPUT: &str = "the response has no output";
 
 /// The shortest answer that the API lets a request ask for, in tokens.
 const MIN_OUTPUT_TOKENS: u64 = 16;
@@ -189,11 +192,11 @@ fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         return Err(invalid(NOT_FINAL));
     }
     let used = object.used_with_hosted();
-    let has_calls = object.output.iter().any(OutputItem::is_call);
+    let has_calls = object.output.iter().flatten().any(OutputItem::is_call);
     let finish = object.finish(has_calls);
     let mut choice = ChatChoice { index: CHOICE, finish: Some(finish), ..ChatChoice::default() };
     let mut details = Vec::new();
-    for item in object.output {
+    for item in object.output.ok_or_else(|| invalid(NO_OUTPUT))? {
         take(item, &mut choice, &mut details);
     }
     if let Some(details) = details_value(&details) {

@@ -137,7 +137,21 @@ fn tools_and_effort_are_combined_as_the_model_allows() {
 
 #[test]
 fn models_that_take_no_stop_get_none() {
-    for (model, is_sent) in [("o3", false), ("o4-mini", false), ("o1", true), ("gpt-5", true)] {
+    for (model, is_sent) in [
+        ("o3", false),
+        ("o4-mini", false),
+        ("gpt-5", false),
+        ("gpt-5-mini-2025-08-07", false),
+        ("gpt-5-pro", false),
+        ("gpt-5.1", false),
+        ("gpt-5.2", false),
+        ("gpt-5.4-nano", false),
+        ("gpt-5.6-sol", false),
+        ("gpt-6.1-sol", false),
+        ("gpt-5-chat-latest", true),
+        ("gpt-4.1", true),
+        ("o1", true),
+    ] {
         let request = json!({"model": "a/b", "messages": [{"role": "user", "content": "hi"}], "stop": ["x"]});
         let request = parse_chat(bytes(&request), &RequestLimits::default()).unwrap();
         let encoded = provider("openai").chat(&request, &whole(), &target(model)).unwrap();

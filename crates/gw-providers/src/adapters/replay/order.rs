@@ -31,7 +31,7 @@ pub(in crate::adapters) enum Block {
     Text(usize),
     /// Reasoning of this many bytes.
     Thought(usize),
-    /// Text of this many bytes that came as a plan (Cohere). It begins a new line if text precedes it.
+    /// Text of this many bytes that came as a plan (Cohere). A line break between it and a text belongs to the later one.
     Plan(usize),
     /// The next entry of `reasoning_details`, as a block of its own.
     Detail,

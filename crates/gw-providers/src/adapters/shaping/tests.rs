@@ -153,18 +153,46 @@ fn code_fences_are_removed() {
     assert_eq!(without_fence("```\n[]\n```"), "[]");
     assert_eq!(without_fence("{\"a\":\"```\"}"), "{\"a\":\"```\"}");
     assert_eq!(without_fence("``` not a fence ```"), "``` not a fence ```");
+    assert_eq!(without_fence("``` not a fence ```\nwith more"), "``` not a fence ```\nwith more");
+    assert_eq!(without_fence("```json\n```"), "");
+}
+
+#[test]
+fn text_behind_a_code_fence_is_left_out() {
+    for (text, json) in [
+        ("```json\n{\"a\":1}\n```\nDone.", "{\"a\":1}"),
+        ("```json\n{\"a\":1}\n``` Done.", "{\"a\":1}"),
+        ("```json\n{\"a\":1}```\nDone.", "{\"a\":1}"),
+        ("```json\r\n{\"a\":1}\r\n  ```\r\nDone.\n```\nx\n```", "{\"a\":1}"),
+        ("```json {\"a\":1} ```", "{\"a\":1}"),
+        ("```json {\"a\":1} ```\nDone.", "{\"a\":1}"),
+        ("```[1]```", "[1]"),
+        ("```json\n{\"a\":\"```x\\n```\"}\n```\nDone.", "{\"a\":\"```x\\n```\"}"),
+    ] {
+        assert_eq!(without_fence(text), json, "{text}");
+        let mut fence = Fence::default();
+        let mut out: String =
+            text.chars().map(|character| fence.push(character.encode_utf8(&mut [0; 4]))).collect();
+        out.push_str(&fence.end());
+        assert_eq!(out, json, "{text} in pieces");
+    }
+    let reading = Reading { fenced: true, ..Reading::default() };
+    let pieces = vec![text("```json\n{\"a\":1}\n"), text("```\nDo"), text("ne."), finish(Finish::Stop)];
+    assert_eq!(played(reading, pieces), "t:{\"a\":1} Written { bytes: 3 } end:stop ");
 }
 
 proptest! {
     /// The pieces of a text give the same result as the complete text, wherever it is cut.
     #[test]
-    fn a_code_fence_is_removed_at_every_cut(cuts in proptest::collection::vec(0_usize..40, 0..6), which in 0_usize..5) {
+    fn a_code_fence_is_removed_at_every_cut(cuts in proptest::collection::vec(0_usize..40, 0..6), which in 0_usize..7) {
         let (whole, inside) = [
             ("```json\n{\"a\":\"`x`\"}\n```\n", "{\"a\":\"`x`\"}"),
             ("{\"a\": 1}", "{\"a\": 1}"),
             ("  ```\n[1]\n```", "[1]"),
             ("``", "``"),
-            ("```json {} and so on for a very long first line", "```json {} and so on for a very long first line"),
+            ("```json and so on for a very long first line", "```json and so on for a very long first line"),
+            ("```json\n{\"a\": 1}\n```\nDone, and more.", "{\"a\": 1}"),
+            ("```json {\"a\": \"```\"} ```\nDone.", "{\"a\": \"```\"}"),
         ][which];
         let mut at: Vec<usize> = cuts.into_iter().map(|cut| cut.min(whole.len())).collect();
         at.extend([0, whole.len()]);

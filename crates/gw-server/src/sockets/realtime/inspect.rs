@@ -77,6 +77,13 @@ fn check(session: &RealtimeSession, event: &ClientEvent<'_>) -> Result<(), Error
                        such references with file_ids = true in the provider's configuration.";
         return Err(Error::new(Kind::UnsupportedValue, message));
     }
+    if let Some(place) = session.refused_reference(&event.references) {
+        let message = format!(
+            "Invalid '{place}': it names a resource of the operator's account at the provider, or an address in its network. The \
+             operator can allow such references with file_ids = true in the provider's configuration."
+        );
+        return Err(Error::new(Kind::UnsupportedValue, message));
+    }
     Ok(())
 }
 

@@ -77,7 +77,8 @@ impl MessagesEncoder {
             "message_start" => {
                 let [message] = View::new(data).pick(["message"]);
                 message.into_iter().for_each(|message| self.context.answer_ids.tell(message));
-                self.native.keep_start(data);
+                let estimate = Usage { prompt: self.opening.prompt_tokens, ..Usage::default() };
+                self.native.keep_start(&native::with_first_usage(data, &estimate));
             }
             "ping" if self.is_open => put(out, PING),
             "message_delta" => self.native.message_delta(data, out),
@@ -147,7 +148,8 @@ impl MessagesEncoder {
         }
     }
 
-    /// Takes the sealed signatures that belong to native frames. Text and calls come after them.
+    /// Takes the sealed signatures that belong to native frames, and the arguments of calls. Text and calls come after the
+    /// signatures.
     fn seals(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         match event {
             Event::Extra { choice: 0, name: "reasoning_details", value } => {
@@ -157,7 +159,12 @@ impl MessagesEncoder {
                     }
                 });
             }
-            Event::Text { .. } | Event::ToolStart { .. } | Event::Refusal { .. } => self.native.flush(out),
+            Event::ToolStart { call, .. } => {
+                self.native.calls.start(*call);
+                self.native.flush(out);
+            }
+            Event::ToolArgs { call, fragment, .. } => self.native.calls.push(*call, fragment),
+            Event::Text { .. } | Event::Refusal { .. } => self.native.flush(out),
             _ => {}
         }
     }
@@ -165,9 +172,7 @@ impl MessagesEncoder {
     fn finish_native(&mut self, closing: &Closing<'_>, out: &mut Vec<u8>) -> bool {
         self.native.flush(out);
         let Some(end) = self.native.take_end() else { return false };
-        let cost = (!self.context.plain).then_some(closing.cost).flatten();
-        let gateway = (!self.context.plain).then_some(closing.gateway);
-        let spliced = native::with_gateway(&end, cost, gateway);
+        let spliced = native::with_gateway(&end, closing, self.context.plain);
         put_frame(out, "message_delta", &String::from_utf8_lossy(&spliced));
         true
     }
@@ -243,7 +248,8 @@ impl AnswerEncoder for MessagesEncoder {
     fn fault(&self, finish: Option<Finish>) -> Option<&'static str> {
         // The other ends tell the client that the answer is not whole.
         let is_whole = !matches!(finish, Some(Finish::Length | Finish::ContentFilter));
-        (is_whole && self.blocks.has_broken_call()).then_some(BROKEN_CALL)
+        let has_broken_call = || self.blocks.has_broken_call() || self.native.calls.has_broken();
+        (is_whole && has_broken_call()).then_some(BROKEN_CALL)
     }
 
     fn keepalive(&mut self, out: &mut Vec<u8>) {

@@ -1,8 +1,13 @@
 //! Usage in the Messages API: `input_tokens` excludes the tokens that a cache served or took.
 
-use crate::json::ObjectWriter;
+use crate::json::{ObjectWriter, View};
 use crate::money::Money;
 use crate::usage::Usage;
+
+/// Whether the usage of an upstream's own answer tells how many tokens there were.
+pub(super) fn has_counts(usage: View<'_>) -> bool {
+    usage.pick(["input_tokens", "output_tokens"]).iter().any(Option::is_some)
+}
 
 /// The three parts of the prompt's tokens.
 struct PromptTokens {

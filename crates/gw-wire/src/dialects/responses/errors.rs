@@ -33,9 +33,11 @@ fn param(message: &str) -> &str {
     named.and_then(|rest| rest.split_once('\'')).map_or("", |(field, _)| field)
 }
 
-/// The code of a failed response. OpenAI's clients know these codes only.
+/// The code of a failed response. OpenAI's clients know these codes only. `kind` and `code` are those of the fault behind it.
 pub(super) fn failed_code(kind: &str, code: &str) -> &'static str {
     match (kind, code) {
+        // The request may be right, and a repetition may be in time.
+        (_, "request_timeout") => "server_error",
         (_, "context_length_exceeded") => "context_length_exceeded",
         (_, "insufficient_quota") | ("insufficient_quota", _) => "insufficient_quota",
         ("rate_limit_error", _) | (_, "rate_limit_exceeded" | "upstream_rate_limited") => {
@@ -48,7 +50,27 @@ pub(super) fn failed_code(kind: &str, code: &str) -> &'static str {
 
 #[cfg(test)]
 mod unit_tests {
-    use super::error_body;
+    use super::{error_body, failed_code};
+    use crate::dialects::StreamError;
+
+    #[test]
+    fn a_failed_response_has_the_code_of_the_fault_behind_it() {
+        for (cause, code) in [
+            ("invalid_request", "invalid_prompt"),
+            ("unsupported_value", "invalid_prompt"),
+            ("content_filter", "invalid_prompt"),
+            ("context_length_exceeded", "context_length_exceeded"),
+            ("insufficient_quota", "insufficient_quota"),
+            ("upstream_rate_limited", "rate_limit_exceeded"),
+            ("session_limit_reached", "rate_limit_exceeded"),
+            ("request_timeout", "server_error"),
+            ("upstream_overloaded", "server_error"),
+            ("upstream_stream_error", "server_error"),
+        ] {
+            let error = StreamError { cause, ..StreamError::new("", "upstream_error", "x") };
+            assert_eq!(failed_code(error.cause_kind(), cause), code, "{cause}");
+        }
+    }
 
     #[test]
     fn an_error_has_four_strings() {

@@ -10,7 +10,8 @@ pub use self::seals::seal_items;
 use self::splice::{ObjectSplice, range};
 use super::echo::AnswerFacts;
 use super::json_text::put_one_line;
-use crate::json::{Kind, View, write_str};
+use super::usage::{has_counts, write_usage};
+use crate::json::{View, write_str};
 use crate::render::{gateway, put_int};
 use crate::stream::Closing;
 
@@ -21,13 +22,13 @@ pub(super) fn snapshot(facts: &AnswerFacts, id: &str, object: &str) -> Vec<u8> {
     one_line(&splice.apply())
 }
 
-/// The complete answer: the upstream's document with `gateway`, `usage.cost_usd` and the gateway's decisions.
+/// The complete answer: the upstream's document with `gateway`, `usage.cost_usd` and the gateway's decisions. A document
+/// without usage gets the usage that the call is charged for.
 pub(super) fn answer(facts: &AnswerFacts, id: &str, document: &str, closing: &Closing<'_>) -> Vec<u8> {
     let mut splice = ObjectSplice::new(document, View::new(document));
     decide(facts, id, &mut splice);
-    if !facts.is_plain {
-        let usage = splice.get("usage").filter(|usage| usage.kind() == Kind::Object);
-        if let Some(usage) = usage {
+    match splice.get("usage").filter(|usage| has_counts(*usage)) {
+        Some(usage) if !facts.is_plain => {
             let mut members = ObjectSplice::new(usage.text(), usage);
             match closing.cost {
                 Some(cost) => {
@@ -40,6 +41,15 @@ pub(super) fn answer(facts: &AnswerFacts, id: &str, document: &str, closing: &Cl
             }
             splice.set("usage", members.apply());
         }
+        Some(_) => {}
+        None => {
+            let mut made = Vec::new();
+            let cost = (!facts.is_plain).then_some(closing.cost).flatten();
+            write_usage(&mut made, &closing.usage, cost);
+            splice.set("usage", made);
+        }
+    }
+    if !facts.is_plain {
         let mut meta = Vec::new();
         gateway(&mut meta, closing.gateway);
         splice.set("gateway", meta);

@@ -193,6 +193,17 @@ impl ResponsesEncoder {
         true
     }
 
+    /// Ends the upstream's frames. The translated events go on behind them.
+    fn leave_native(&mut self, out: &mut Vec<u8>) {
+        let Some(mut native) = self.native.take() else { return };
+        if !self.is_open {
+            self.is_open = native.write_opening(&self.facts, &self.id, &mut self.frames, out);
+        }
+        native.flush(&mut self.frames, out);
+        let (output, ended, open) = native.take_items();
+        self.items = Items::continued(output, ended, open);
+    }
+
     fn write_items(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let Self { items, frames, facts, id, .. } = self;
         items.accept(event, id, &facts.echo, frames, out);
@@ -242,6 +253,8 @@ impl AnswerEncoder for ResponsesEncoder {
         if self.is_over || self.finish_native(closing, out) {
             return;
         }
+        // The upstream's last frame had no response.
+        self.leave_native(out);
         self.open(out);
         // Growing in steps would take twice the memory.
         out.reserve_exact(self.items.ending_bytes());
@@ -254,24 +267,18 @@ impl AnswerEncoder for ResponsesEncoder {
         if self.is_over {
             return;
         }
-        if let Some(mut native) = self.native.take() {
-            if !self.is_open {
-                self.is_open = native.write_opening(&self.facts, &self.id, &mut self.frames, out);
-            }
-            native.flush(&mut self.frames, out);
-            let (output, ended, open) = native.take_items();
-            self.items = Items::continued(output, ended, open);
-        }
+        self.leave_native(out);
         self.open(out);
+        let kind = error.cause_kind();
+        let code = failed_code(kind, error.cause);
         self.frames.begin("error", out);
         let mut members = ObjectWriter::resume(out);
-        members.object("error", |nested| write_error(nested, error.message, error.kind, error.code));
-        members.string("code", error.code);
+        members.object("error", |nested| write_error(nested, error.message, kind, code));
+        members.string("code", code);
         members.string("message", error.message);
         members.string("param", "");
         end(out);
         self.items.stop();
-        let code = failed_code(error.kind, error.cause);
         self.terminate("response.failed", out, |answer, out| {
             let (error, gateway) = (Some((code, error.message)), error.gateway);
             Snapshot { error, gateway, ..answer.snapshot("failed") }.write(&answer.facts, out);

@@ -1,8 +1,13 @@
 //! The usage object of a response. Both detail objects are always present, because strict clients need them.
 
-use crate::json::ObjectWriter;
+use crate::json::{ObjectWriter, View};
 use crate::money::Money;
 use crate::usage::Usage;
+
+/// Whether the usage of an upstream's own answer tells how many tokens there were.
+pub(super) fn has_counts(usage: View<'_>) -> bool {
+    usage.pick(["input_tokens", "output_tokens"]).iter().any(Option::is_some)
+}
 
 /// Writes the usage object; `cost` is given only where the answer has the member.
 pub(super) fn write_usage(out: &mut Vec<u8>, usage: &Usage, cost: Option<Money>) {

@@ -49,6 +49,51 @@ async fn a_used_up_budget_is_insufficient_quota_and_is_not_retried() {
     client.post_json(CHAT, &ask(0)).await.ok();
 }
 
+/// A provider that reads a prompt and hangs up may bill it, so the budget must hold this charge and the next call.
+#[tokio::test]
+async fn a_failed_call_that_is_charged_and_the_next_one_fit_into_the_budget_together() {
+    // About 9,000 tokens: 0.00135 USD at `acme/fast`, and 0.0027 at `beta/fast`.
+    let prompt = "word ".repeat(7_200);
+    let body = json!({
+        "model": "acme/fast", "max_tokens": 10, "messages": [{"role": "user", "content": prompt}],
+        "routing": {"fallback": ["beta/fast"]}
+    });
+    let extra = "[[budgets]]\nname = \"tagged\"\nmatch = { tag = \"over\" }\nbudget_usd = 0.004\n";
+    let keys = "[[keys]]\nname = \"trusted\"\nkey = \"sk-trusted\"\ntrust_attribution = true\n";
+    for (budget, is_served) in [("0.0035", false), ("0.006", true)] {
+        for on_budget in ["refuse", "cut"] {
+            let mut setup = key(&format!("budget_usd = {budget}\non_budget = \"{on_budget}\""));
+            setup.routing = "retries = 0";
+            setup.extra += &format!("{keys}{extra}");
+            let world = setup.start().await;
+            world.upstream.always(Answer::default().reset());
+            let answer = client(&world).post_json(CHAT, &body).await;
+            let label = format!("{budget} {on_budget}: {}", answer.text());
+            assert_eq!(
+                (answer.status == 200, world.second.hits()),
+                (is_served, usize::from(is_served)),
+                "{label}"
+            );
+            let spent: i128 = rows(&world.gateway, 1).await.iter().map(|row| row.cost).sum();
+            assert!(spent > 0 && spent <= usd(budget), "{label}: {spent}");
+            // The rule has room for one of the two calls, and the client states the most that it pays.
+            for (name, value) in [("x-gateway-tags", "over"), ("x-gateway-max-cost-usd", "0.0035")] {
+                let hits = world.second.hits();
+                let asking = world.gateway.client().with_key("sk-trusted").with_header(name, value);
+                let answer = asking.post_json(CHAT, &body).await;
+                assert_error(name, &answer, 502, "upstream_error", "upstream_unreachable");
+                assert_eq!(world.second.hits(), hits, "{name}");
+            }
+        }
+    }
+}
+
+/// An amount in femto-USD.
+fn usd(text: &str) -> i128 {
+    let dollars: f64 = text.parse().expect("a number");
+    (dollars * 1e15).round() as i128
+}
+
 #[tokio::test]
 async fn c25_the_worst_case_is_set_aside_before_the_call() {
     let world = key("budget_usd = 0.001").start().await;

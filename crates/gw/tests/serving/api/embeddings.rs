@@ -3,7 +3,7 @@
 use gw_testkit::{Answer, FakeUpstream};
 use serde_json::{Value, json};
 
-use crate::harness::{Setup, World, assert_error, with, world};
+use crate::harness::{KEY, Setup, World, assert_error, serve, with, world};
 
 const PATH: &str = "/v1/embeddings";
 
@@ -38,6 +38,28 @@ fn normal(value: &Value) -> Value {
         Value::Object(members) => members.iter().map(|(name, item)| (name.clone(), normal(item))).collect(),
         other => other.clone(),
     }
+}
+
+#[tokio::test]
+async fn a_count_in_bedrocks_headers_is_the_usage_of_an_answer_without_any() {
+    let upstream = FakeUpstream::start().await;
+    let config = format!(
+        "[server]\nlisten = \"127.0.0.1:0\"\n[[keys]]\nname = \"k\"\nkey = \"{KEY}\"\n\
+         [[providers]]\nname = \"aws\"\napi = \"bedrock\"\nregion = \"eu-west-1\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n\
+         [[models]]\nid = \"aws/embed\"\nupstream_model = \"cohere.embed-v4:0\"\ncategory = [\"embedding\"]\n",
+        upstream.addr
+    );
+    let gateway = serve(&config).await;
+    let headers = [("content-type", "application/json"), ("x-amzn-bedrock-input-token-count", "3")];
+    upstream.always(Answer::full(200, &headers, r#"{"embeddings":{"float":[[0.5,1.0]]}}"#));
+    let body = json!({ "model": "aws/embed", "input": "a text of more than three tokens" });
+    let answer = gateway.client().with_key(KEY).post_json(PATH, &body).await.ok().json();
+    assert_eq!((&answer["usage"]["prompt_tokens"], &answer["usage"]["total_tokens"]), (&json!(3), &json!(3)));
+    // The count in a body goes first.
+    let counted = r#"{"embedding":[0.5,1.0],"inputTextTokenCount":5}"#;
+    upstream.always(Answer::full(200, &headers, counted));
+    let answer = gateway.client().with_key(KEY).post_json(PATH, &body).await.ok().json();
+    assert_eq!((&answer["usage"]["prompt_tokens"], &answer["usage"]["total_tokens"]), (&json!(5), &json!(5)));
 }
 
 #[tokio::test]
@@ -210,8 +232,8 @@ async fn token_inputs_are_forwarded_or_refused_by_every_dialect_before_the_call(
             taker.base_url()
         ));
     }
-    let gateway = crate::harness::serve(&config).await;
-    let client = gateway.client().with_key(crate::harness::KEY);
+    let gateway = serve(&config).await;
+    let client = gateway.client().with_key(KEY);
     let ask = |name: &str| json!({ "model": format!("{name}/vectors"), "input": [[1, 2], [3]] });
     let mut forwarding = Vec::new();
     for ((name, _), upstream) in crate::harness::providers::targets().zip(&upstreams) {

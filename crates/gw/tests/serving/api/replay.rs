@@ -98,8 +98,8 @@ async fn an_answer_that_is_sent_back_reaches_its_provider_as_it_came() {
             let first = request(&model, &json!([{"role": "user", "content": "What is there?"}]));
             let (message, _) = ask(&gateway, first, stream).await;
             // Cohere's plan is a line of the text.
-            let plan = if dialect.name == "cohere" { "\nThe plan." } else { "" };
-            assert_eq!(message["content"], answers::words() + plan, "{label}");
+            let plan = if dialect.name == "cohere" { "The plan.\n" } else { "" };
+            assert_eq!(message["content"], plan.to_owned() + &answers::words(), "{label}");
             assert!(!message.to_string().contains(answers::SIGNATURE), "{label}: signatures are sealed");
             // Another name of the same model at the same account is the same target.
             for again in [model.clone(), format!("my-{}/twin", dialect.name)] {

@@ -6,7 +6,7 @@ use gw_testkit::wire::RawClient;
 use gw_testkit::{Answer, Client, Signal};
 use serde_json::{Value, json};
 
-use super::{ask_responses, event, response};
+use super::{ask_responses, event, events, response};
 use crate::harness::ledger::rows;
 use crate::harness::{Setup, World, with};
 
@@ -164,6 +164,29 @@ async fn a_failed_response_in_the_background_tells_its_error() {
         .to_owned();
     let failed = until(&world.client, &id, "failed").await;
     assert!(failed["error"]["code"].is_string(), "{failed}");
+}
+
+#[tokio::test]
+async fn the_error_of_a_response_in_the_background_tells_who_is_at_fault() {
+    let (acme, routing) = ("responses = false".to_owned(), "retries = 0");
+    let world = Setup { acme, routing, ..Setup::default() }.start().await;
+    for (status, kind, code) in
+        [(400, "invalid_request_error", "invalid_prompt"), (429, "rate_limit_error", "rate_limit_exceeded")]
+    {
+        world.upstream.always(Answer::error(status, "some_code", "No."));
+        let streamed = with(in_background(), json!({"stream": true}));
+        let told = events(&world.client, "/v1/responses", &streamed).await;
+        let [.., (first, error), (second, failed)] = told.as_slice() else { panic!("{told:?}") };
+        assert_eq!((first.as_str(), second.as_str()), ("error", "response.failed"), "{told:?}");
+        assert_eq!(
+            (&error["error"]["type"], &error["error"]["code"], &error["code"]),
+            (&json!(kind), &json!(code), &json!(code)),
+            "{error}"
+        );
+        assert_eq!(failed["response"]["error"]["code"], code, "{failed}");
+        let id = failed["response"]["id"].as_str().expect("an id");
+        assert_eq!(until(&world.client, id, "failed").await["error"]["code"], code);
+    }
 }
 
 #[tokio::test]

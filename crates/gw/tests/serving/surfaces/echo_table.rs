@@ -192,8 +192,8 @@ fn expected(dialect: &Dialect, surface: Surface) -> Value {
         // Neither API has a place for Cohere's plan, so it is text.
         ("cohere", _) => {
             let plan = turn.as_object_mut().expect("an object").remove("tool_plan").expect("a plan");
-            let said = format!("{}\n{}", answers::LAST, plan.as_str().expect("a text"));
-            turn["content"][3]["text"] = json!(said);
+            let said = format!("{}\n{}", plan.as_str().expect("a text"), answers::SAID.concat());
+            turn["content"][1]["text"] = json!(said);
         }
         // OpenAI's message and Ollama's have one text and one reasoning; the details of reasoning are a list.
         _ => {}

@@ -148,6 +148,23 @@ async fn an_answer_of_no_tokens_needs_no_upstream() {
 }
 
 #[tokio::test]
+async fn an_answer_of_no_tokens_ends_its_turn_in_both_forms() {
+    let world = world().await;
+    let body = with(message("acme/fast"), json!({"max_tokens": 0}));
+    let answer = ask_messages(&world.client, &body).await.ok().json();
+    assert_eq!((&answer["stop_reason"], &answer["content"]), (&json!("end_turn"), &json!([])), "{answer}");
+    assert_eq!(answer.get("stop_details"), None, "{answer}");
+    let events = events(&world.client, "/v1/messages", &with(body, json!({"stream": true}))).await;
+    assert_eq!(names(&events), ["message_start", "message_delta", "message_stop"]);
+    let (_, start) = events.first().expect("an event");
+    let (_, end) = events.get(1).expect("a second event");
+    assert_eq!(start["message"]["model"], answer["model"], "{start}");
+    assert_eq!(end["delta"]["stop_reason"], "end_turn", "{end}");
+    assert_eq!(end["delta"].get("stop_details"), None, "{end}");
+    assert_eq!(world.upstream.hits(), 0);
+}
+
+#[tokio::test]
 async fn a_prompt_that_is_too_long_is_told_in_the_words_that_start_a_compaction() {
     let world = world().await;
     let told =

@@ -53,6 +53,29 @@ async fn a_transcriber_outside_the_model_list_is_refused_in_each_place() {
     assert_eq!(peer.event().await["type"], "session.update", "the upstream got none of the others");
 }
 
+#[tokio::test]
+async fn no_item_of_a_session_reaches_the_operators_files_or_network() {
+    let upstream = RealtimeUpstream::start().await;
+    let world = world_with(&upstream, Setup::default()).await;
+    let (mut client, mut peer) = session(&upstream, &world).await;
+    let message = |part: &Value| json!({"type": "message", "role": "user", "content": [part]});
+    let item = |part: &Value| json!({"type": "conversation.item.create", "item": message(part)});
+    let response = |part: &Value| json!({"type": "response.create", "response": {"input": [message(part)]}});
+    for part in [
+        json!({"type": "input_file", "file_id": "file-1"}),
+        json!({"type": "input_image", "file_id": "file-1"}),
+        json!({"type": "input_image", "image_url": "http://169.254.169.254/latest"}),
+        json!({"type": "input_image", "image_url": format!("http://{}/v1/files", upstream.addr())}),
+    ] {
+        for event in [item(&part), response(&part)] {
+            assert_eq!(refusal_of(&mut client, &event).await, "unsupported_value", "{event}");
+        }
+    }
+    let image = item(&json!({"type": "input_image", "image_url": "data:image/png;base64,AAAA"}));
+    client.send(&image).await;
+    assert_eq!(peer.event().await, image, "the upstream got none of the others");
+}
+
 /// Says that a model transcribes, and waits until the client has the event.
 async fn transcribing(client: &mut SocketClient, peer: &mut crate::harness::realtime::UpstreamSession) {
     let transcription = json!({"input": {"transcription": {"model": "scribe"}}});

@@ -163,7 +163,11 @@ async fn a_stream_that_breaks_ends_with_an_error_and_a_failed_response() {
     let events = events(&world.client, "/v1/responses", &body).await;
     let [.., (first, error), (second, failed)] = events.as_slice() else { panic!("{events:?}") };
     assert_eq!((first.as_str(), second.as_str()), ("error", "response.failed"));
-    assert_eq!(error["error"]["code"], "upstream_stream_error");
+    assert_eq!(
+        (&error["code"], &error["error"]["code"], &error["error"]["type"]),
+        (&json!("server_error"), &json!("server_error"), &json!("upstream_error")),
+        "{error}"
+    );
     assert_eq!(failed["response"]["status"], "failed");
     assert_eq!(failed["response"]["output"][0]["content"][0]["text"], "Hel");
 }

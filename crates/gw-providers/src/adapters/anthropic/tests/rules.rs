@@ -12,13 +12,31 @@ fn members_of_other_apis_are_not_sent() {
         "claude-haiku-4-5",
         json!({
             "stream": true, "stream_options": {"include_usage": true}, "store": true, "metadata": {"a": "b"},
-            "service_tier": "auto", "routing": {}, "cache": {"enabled": true}, "top_k": 5, "min_p": 0.1, "n": 1,
+            "service_tier": "auto", "routing": {}, "cache": {"enabled": true}, "min_p": 0.1, "n": 1,
             "modalities": ["text"], "safety_identifier": "s", "prompt_cache_key": "k",
         }),
     );
     let mut members: Vec<_> = body.as_object().unwrap().keys().map(String::as_str).collect();
     members.sort_unstable();
     assert_eq!(members, ["max_tokens", "messages", "model", "stream"]);
+}
+
+#[test]
+fn top_k_is_sent_where_sampling_is_taken_and_is_otherwise_dropped_with_a_warning() {
+    let dropped = vec!["parameter_dropped:top_k".to_owned()];
+    for (model, members, kept, warnings) in [
+        ("claude-haiku-4-5", json!({"top_k": 5}), json!(5), vec![]),
+        ("claude-3-5-haiku-latest", json!({"top_k": 5, "temperature": 0.5}), json!(5), vec![]),
+        ("claude-haiku-4-5", json!({"top_k": 0}), Value::Null, vec![]),
+        ("claude-haiku-4-5", json!({"top_k": null}), Value::Null, vec![]),
+        ("claude-haiku-4-5", json!({"top_k": "five"}), Value::Null, dropped.clone()),
+        ("claude-haiku-4-5", json!({"top_k": 5, "reasoning_effort": "low"}), Value::Null, dropped.clone()),
+        ("claude-opus-4-8", json!({"top_k": 5}), Value::Null, dropped.clone()),
+        ("claude-opus-5-5", json!({"top_k": 5}), Value::Null, dropped),
+    ] {
+        let (body, warned) = sent(model, members.clone());
+        assert_eq!((&body["top_k"], warned), (&kept, warnings), "{model} {members}");
+    }
 }
 
 #[test]

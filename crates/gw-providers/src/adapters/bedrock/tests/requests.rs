@@ -278,6 +278,22 @@ fn unsupported_content_is_refused() {
 }
 
 #[test]
+fn the_bytes_of_an_image_tell_its_format_and_not_the_client() {
+    for (declared, base64, format) in [
+        ("image/png", "/9j/4AAQ", "jpeg"),
+        ("", "iVBORw0KGgo=", "png"),
+        ("image/jpeg", "UklGRhoAAABXRUJQVlA4IA==", "webp"),
+        ("image/jpg", "AAAA", "jpeg"),
+    ] {
+        let url = format!("data:{declared};base64,{base64}");
+        let image = json!({"type": "image_url", "image_url": {"url": url}});
+        let sent = sent(json!({"messages": [{"role": "user", "content": [image]}]}));
+        let block = json!({"image": {"format": format, "source": {"bytes": base64}}});
+        assert_eq!(sent["messages"][0]["content"][0], block, "{declared}");
+    }
+}
+
+#[test]
 fn documents_with_equal_names_are_renamed() {
     let file = json!({"type": "file", "file": {"filename": "../a_b.pdf", "file_data": "JVBERi0="}});
     let sent = sent(json!({"messages": [{"role": "user", "content": [file, file]}]}));

@@ -276,6 +276,20 @@ fn json_beside_tools_is_requested_by_an_instruction() {
 }
 
 #[test]
+fn a_plan_and_a_text_are_sent_back_without_the_line_break_between_them() {
+    for (order, content) in [("p7 t6 c", "I plan.\nLook."), ("t5 p8 c", "Look.\nI plan.")] {
+        let order = json!([{"type": "gateway.order", "order": order, "index": 0, "origin": "p/m"}]);
+        let call = json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+        let message = json!({"role": "assistant", "content": content, "tool_calls": [call], "reasoning_details": order});
+        let result = json!({"role": "tool", "tool_call_id": "a", "content": "r"});
+        let user = json!({"role": "user", "content": "hi"});
+        let sent = body(&ask(json!({"messages": [user, message, result]})).call);
+        let said = json!({"role": "assistant", "tool_plan": "I plan.", "content": [{"type": "text", "text": "Look."}], "tool_calls": [call]});
+        assert_eq!(sent["messages"][1], said);
+    }
+}
+
+#[test]
 fn several_plans_of_one_answer_are_sent_back_as_one() {
     let call = |id: &str| json!({"id": id, "type": "function", "function": {"name": "f", "arguments": "{}"}});
     for (order, content) in [("p2 c p3 c", "I am you"), ("t2 p2 c p2 c", "I am you")] {

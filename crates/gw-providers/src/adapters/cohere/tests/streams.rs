@@ -52,6 +52,46 @@ fn indexes_name_content_and_calls_and_not_choices() {
 }
 
 #[test]
+fn a_plan_stands_in_front_of_the_text_plain_and_streamed() {
+    let order = r#"[{"index":0,"order":"p7 t6 c","type":"gateway.order"}]"#;
+    let citations = r#"[{"type":"url_citation","url_citation":{"end_index":13,"id":"d","start_index":8,"title":"","url":""}}]"#;
+    let call = json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let citation = json!({"start": 0, "end": 5, "text": "Look.", "type": "TEXT_CONTENT", "sources": [{"type": "document", "id": "d"}]});
+    let plan = |text: &str| json!({"type": "tool-plan-delta", "delta": {"message": {"tool_plan": text}}});
+    let stream = sse(&[
+        plan("I "),
+        plan("plan."),
+        json!({"type": "content-start", "index": 0, "delta": {"message": {"content": {"type": "text", "text": ""}}}}),
+        text("Lo"),
+        text("ok."),
+        json!({"type": "citation-start", "index": 0, "delta": {"message": {"citations": citation}}}),
+        json!({"type": "tool-call-start", "index": 0, "delta": {"message": {"tool_calls": call}}}),
+        end("TOOL_CALL"),
+    ]);
+    let extra = |name: &str, value: &str| {
+        format!("Extra {{ choice: 0, name: \"{name}\", value: RawValue({value}) }}")
+    };
+    let expected = [
+        "text: I plan.\nLook.".to_owned(),
+        "call 0 a f".to_owned(),
+        "args 0: {}".to_owned(),
+        extra("reasoning_details", order),
+        extra("annotations", citations),
+        "finish tool_calls".to_owned(),
+        "end".to_owned(),
+    ];
+    assert_eq!(whole(&stream), expected);
+    let message = json!({"content": [{"type": "text", "text": "Look."}], "tool_plan": "I plan.", "tool_calls": [call], "citations": [citation]});
+    let body = json!({"finish_reason": "TOOL_CALL", "message": message}).to_string();
+    let adapter = adapter();
+    let reply = adapter.decode_chat(body.as_bytes(), &Reading::default()).unwrap();
+    let choice = &reply.choices[0];
+    let extras: Vec<_> = choice.extras.iter().map(|(name, value)| (&**name, value.get())).collect();
+    assert_eq!(choice.content.as_deref(), Some("I plan.\nLook."));
+    assert_eq!(extras, [("reasoning_details", order), ("annotations", citations)]);
+}
+
+#[test]
 fn the_events_do_not_depend_on_the_cuts_or_the_line_ends() {
     cut_everywhere(&decoder, ALL.as_bytes());
     let uncut = whole(ALL);

@@ -242,7 +242,7 @@ fn members_that_the_provider_does_not_know_are_not_sent() {
         "stream_options":{"include_usage":true},"store":true,"metadata":{"a":"b"},"service_tier":"auto","min_p":0.1,"routing":{},"user":"u"}"#;
     let encoded = encode(json).unwrap();
     assert_eq!(body_of(&encoded), json!({"contents": [{"role": "user", "parts": [{"text": "x"}]}]}));
-    assert!(encoded.warnings.is_empty());
+    assert_eq!(encoded.warnings, ["parameter_dropped:messages.name"]);
 }
 
 #[test]
@@ -278,6 +278,24 @@ fn the_media_type_jpg_is_sent_as_jpeg() {
     let json = r#"{"model":"google/gemini-2.5-pro","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/JPG;base64,AAAA"}}]}]}"#;
     let part = body_of(&encode(json).unwrap())["contents"][0]["parts"][0].clone();
     assert_eq!(part, json!({"inlineData": {"mimeType": "image/jpeg", "data": "AAAA"}}));
+}
+
+#[test]
+fn the_bytes_of_an_image_tell_its_type_and_not_the_client() {
+    for (declared, base64, sent) in [
+        ("image/png", "/9j/4AAQ", "image/jpeg"),
+        ("", "iVBORw0KGgo=", "image/png"),
+        ("text/plain", "R0lGODlh", "image/gif"),
+        ("image/jpeg", "UklGRhoAAABXRUJQVlA4IA==", "image/webp"),
+        ("image/heic", "AAAA", "image/heic"),
+        ("audio/wav", "UklGRhoAAABXQVZFZm10IA==", "audio/wav"),
+    ] {
+        let json = format!(
+            r#"{{"model":"google/gemini-2.5-pro","messages":[{{"role":"user","content":[{{"type":"image_url","image_url":{{"url":"data:{declared};base64,{base64}"}}}}]}}]}}"#
+        );
+        let part = body_of(&encode(&json).unwrap())["contents"][0]["parts"][0].clone();
+        assert_eq!(part, json!({"inlineData": {"mimeType": sent, "data": base64}}), "{declared}");
+    }
 }
 
 #[test]

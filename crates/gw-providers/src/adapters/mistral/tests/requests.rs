@@ -27,7 +27,7 @@ fn the_shared_conversation_is_encoded_completely() {
     assert_eq!(encoded.call.path, "/chat/completions");
     assert_eq!(encoded.call.headers["accept"], "application/json");
     assert_eq!(json(&encoded.call.body), sent(fixture!("conversation.upstream.json")));
-    assert!(encoded.warnings.is_empty());
+    assert_eq!(encoded.warnings, ["parameter_dropped:messages.name"]);
 }
 
 #[test]
@@ -38,6 +38,22 @@ fn only_members_that_mistral_knows_are_sent() {
     let dropped = ["logit_bias", "top_logprobs", "top_k", "logprobs", "verbosity"]
         .map(|name| format!("parameter_dropped:{name}"));
     assert_eq!(encoded.warnings, dropped);
+}
+
+#[test]
+fn a_speakers_name_is_dropped_with_one_warning_and_a_tools_name_is_sent() {
+    let call = json!({"id": "VvvODy9mT", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let messages = |name: &Value| {
+        json!([{"role": "user", "name": name, "content": "a"}, {"role": "assistant", "name": name, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "VvvODy9mT", "name": "f", "content": "1"}])
+    };
+    let dropped = vec!["parameter_dropped:messages.name".to_owned()];
+    for (name, warnings) in [(json!("ann"), dropped), (Value::Null, vec![])] {
+        let (sent, warned) = body(&messages(&name), &json!({}), "m");
+        assert_eq!(sent["messages"][0], json!({"role": "user", "content": "a"}));
+        assert_eq!((sent["messages"][1].get("name"), &sent["messages"][2]["name"]), (None, &json!("f")));
+        assert_eq!(warned, warnings, "{name}");
+    }
 }
 
 #[test]

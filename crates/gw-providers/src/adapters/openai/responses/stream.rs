@@ -262,7 +262,7 @@ impl ResponsesStreamState {
     fn end(&mut self, response: &ResponseObject<'_>, kind: &str, sink: EventSink<'_>) {
         if self.hosted.estimate().is_none() {
             // Some servers send items only with the end.
-            response.output.iter().for_each(|item| _ = self.hosted.take(item));
+            response.output.iter().flatten().for_each(|item| _ = self.hosted.take(item));
         }
         if let Some(usage) = with_hosted(response.used(), &self.hosted) {
             sink(Event::Usage(usage));

@@ -1,6 +1,7 @@
 //! Documents and streams of a Responses upstream.
 
 use gw_wire::event::Event;
+use gw_wire::failure::FailureKind;
 use gw_wire::reply::Finish;
 
 use super::{ResponsesStream, decode as chat};
@@ -51,6 +52,24 @@ fn a_failed_or_unfinished_response_is_a_failure() {
     assert!(chat(failed.as_bytes()).is_err());
     assert!(chat(br#"{"status":"in_progress","output":[]}"#).is_err());
     assert!(chat(br#"{"id":"chatcmpl-1","choices":[]}"#).is_err());
+}
+
+#[test]
+fn a_complete_response_without_a_list_of_items_is_no_answer() {
+    let read = |status: &str, output: &str| {
+        let body = format!(
+            r#"{{"id":"x","object":"response","created_at":1,"status":"{status}","model":"m",{output}"usage":{{}}}}"#
+        );
+        chat(body.as_bytes()).map(|reply| reply.choices.len())
+    };
+    for status in ["completed", "incomplete"] {
+        for output in ["", r#""output":null,"#] {
+            let failure = read(status, output).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::InvalidResponse, "{status} {output}");
+            assert_eq!(failure.detail.as_deref(), Some("the response has no output"), "{status} {output}");
+        }
+        assert_eq!(read(status, r#""output":[],"#).unwrap(), 1, "{status}");
+    }
 }
 
 /// The events of a stream, without the frames.

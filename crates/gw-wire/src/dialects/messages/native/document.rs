@@ -1,14 +1,39 @@
 //! A complete answer of an upstream that speaks the Messages API, with the gateway's own members and sealed signatures.
 
+use std::borrow::Cow;
+
 use super::super::blocks::AnswerPiece;
 use super::super::context::MessagesContext;
 use super::super::extras::extra_pieces;
+use super::super::usage::{has_counts, write_complete, write_first, write_last};
 use super::edits::Edits;
 use crate::gateway::GatewayMeta;
 use crate::json::{Kind, ObjectWriter, View, write_str};
 use crate::money::Money;
 use crate::render::{Envelope, gateway, put};
 use crate::reply::ChatReply;
+use crate::stream::Closing;
+use crate::usage::Usage;
+
+/// Writes a usage object.
+type UsageWriter = fn(&mut Vec<u8>, &Usage, Option<Money>);
+
+/// The members that the gateway adds to an answer.
+struct OwnMembers<'a> {
+    /// The usage that the call is charged for. It is written if the answer has none.
+    usage: &'a Usage,
+    write_usage: UsageWriter,
+    cost: Option<Money>,
+    /// None = the client wants no extra members.
+    meta: Option<&'a GatewayMeta>,
+}
+
+impl<'a> OwnMembers<'a> {
+    fn of(closing: &'a Closing<'_>, plain: bool, write_usage: UsageWriter) -> Self {
+        let cost = (!plain).then_some(closing.cost).flatten();
+        Self { usage: &closing.usage, write_usage, cost, meta: (!plain).then_some(closing.gateway) }
+    }
+}
 
 /// Writes the upstream's own answer. `reply` is the same answer as its adapter read it: its `reasoning_details` hold the
 /// sealed signatures in the order of the document's thinking blocks.
@@ -29,60 +54,82 @@ pub fn write_native(
     if let Some(content) = content {
         replace_seals(&mut edits, content, seals(reply));
     }
-    if !context.plain {
-        append_gateway(&mut edits, body, envelope.cost, Some(envelope.gateway));
-    }
+    let Envelope { usage, cost, gateway, .. } = *envelope;
+    let closing = Closing { usage, cost, gateway };
+    append_own(&mut edits, body, &OwnMembers::of(&closing, context.plain, write_complete));
     edits.apply()
 }
 
-/// Adds the gateway's own members to a message, or to a `message_delta`.
-pub(in super::super) fn with_gateway(text: &str, cost: Option<Money>, meta: Option<&GatewayMeta>) -> Vec<u8> {
+/// Adds the gateway's own members to a `message_delta`.
+pub(in super::super) fn with_gateway(text: &str, closing: &Closing<'_>, plain: bool) -> Vec<u8> {
     let object = View::new(text);
     if object.kind() != Kind::Object {
         return text.as_bytes().to_vec();
     }
     let mut edits = Edits::new(text);
-    append_gateway(&mut edits, object, cost, meta);
+    append_own(&mut edits, object, &OwnMembers::of(closing, plain, write_last));
     edits.apply()
 }
 
-fn append_gateway<'t>(
-    edits: &mut Edits<'t>,
-    object: View<'t>,
-    cost: Option<Money>,
-    meta: Option<&GatewayMeta>,
-) {
+/// Adds the usage to a `message_start` that has none. The usage is an estimate.
+pub(in super::super) fn with_first_usage<'t>(text: &'t str, estimate: &Usage) -> Cow<'t, str> {
+    let [message] = View::new(text).pick(["message"]);
+    let Some(message) = message.filter(|message| message.kind() == Kind::Object) else {
+        return Cow::Borrowed(text);
+    };
+    let [usage] = message.pick(["usage"]);
+    if usage.is_some_and(has_counts) {
+        return Cow::Borrowed(text);
+    }
+    let mut member = b"\"usage\":".to_vec();
+    write_first(&mut member, estimate);
+    let mut edits = Edits::new(text);
+    let kept = edits.remove_members(message, |name| name == "usage");
+    edits.append(message, kept, &member);
+    String::from_utf8(edits.apply()).map_or(Cow::Borrowed(text), Cow::Owned)
+}
+
+fn append_own<'t>(edits: &mut Edits<'t>, object: View<'t>, own: &OwnMembers<'_>) {
     let [usage] = object.pick(["usage"]);
-    let usage = usage.filter(|usage| usage.kind() == Kind::Object);
+    let usage = usage.filter(|usage| has_counts(*usage));
     let mut members = Vec::new();
-    if let Some(cost) = cost {
-        let mut member = b"\"cost_usd\":".to_vec();
-        cost.write(&mut member);
-        match usage {
-            Some(usage) => {
-                let kept = edits.remove_members(usage, |name| name == "cost_usd");
-                edits.append(usage, kept, &member);
-            }
-            None => {
-                put(&mut members, "\"usage\":{");
-                members.extend_from_slice(&member);
-                members.push(b'}');
-            }
+    match usage {
+        Some(usage) => set_cost(edits, usage, own),
+        None => {
+            put(&mut members, "\"usage\":");
+            (own.write_usage)(&mut members, own.usage, own.cost);
         }
     }
-    if let (None, Some(usage), Some(_)) = (cost, usage, meta) {
-        // The upstream may be a gateway, and its cost is not the cost here.
-        edits.remove_members(usage, |name| name == "cost_usd");
-    }
-    if let Some(meta) = meta {
+    if let Some(meta) = own.meta {
         if !members.is_empty() {
             members.push(b',');
         }
         put(&mut members, "\"gateway\":");
         gateway(&mut members, meta);
-        let is_made = |name: &str| name == "gateway" || name == "usage" && usage.is_none();
-        let kept = edits.remove_members(object, is_made);
-        edits.append(object, kept, &members);
+    }
+    if members.is_empty() {
+        return;
+    }
+    let is_made = |name: &str| match name {
+        "gateway" => own.meta.is_some(),
+        "usage" => usage.is_none(),
+        _ => false,
+    };
+    let kept = edits.remove_members(object, is_made);
+    edits.append(object, kept, &members);
+}
+
+/// Sets the cost in the upstream's own usage.
+fn set_cost<'t>(edits: &mut Edits<'t>, usage: View<'t>, own: &OwnMembers<'_>) {
+    if own.meta.is_none() {
+        return;
+    }
+    // The upstream may be a gateway, and its cost is not the cost here.
+    let kept = edits.remove_members(usage, |name| name == "cost_usd");
+    if let Some(cost) = own.cost {
+        let mut member = b"\"cost_usd\":".to_vec();
+        cost.write(&mut member);
+        edits.append(usage, kept, &member);
     }
 }
 

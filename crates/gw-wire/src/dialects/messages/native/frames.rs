@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use memchr::memmem;
 
 use super::super::frame::put_frame;
+use super::calls::NativeCalls;
 use super::document::with_seal;
 use crate::json::View;
 
@@ -77,6 +78,7 @@ pub(in super::super) struct MessagesFrames {
     /// Frames from the first on that wants a seal.
     waiting: VecDeque<WaitingFrame>,
     position: Option<FramePosition>,
+    pub(in super::super) calls: NativeCalls,
 }
 
 impl MessagesFrames {
@@ -145,7 +147,7 @@ impl MessagesFrames {
     pub(in super::super) fn held_bytes(&self) -> usize {
         let kept: usize = [&self.start, &self.block, &self.end].into_iter().flatten().map(String::len).sum();
         let waiting = self.waiting.iter().map(|frame| frame.data.len() + size_of::<WaitingFrame>());
-        kept + waiting.sum::<usize>()
+        kept + waiting.sum::<usize>() + self.calls.held_bytes()
     }
 
     /// Takes a frame of a block, or one of an unknown kind.

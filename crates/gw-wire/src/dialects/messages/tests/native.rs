@@ -318,3 +318,104 @@ fn a_native_document_gets_the_gateways_members_and_sealed_signatures() {
     );
     assert_eq!(String::from_utf8(plain).unwrap(), document);
 }
+
+/// The estimate of `usage()` as the API writes it, with the members `more` behind the counts.
+fn told(more: &Value) -> Value {
+    let mut told = json!({"input_tokens": 12, "cache_creation_input_tokens": 3, "cache_read_input_tokens": 5,
+        "output_tokens": 9, "output_tokens_details": {"thinking_tokens": 0}});
+    let more = more.as_object().expect("an object").clone();
+    told.as_object_mut().expect("an object").extend(more);
+    told
+}
+
+#[test]
+fn a_native_document_without_usage_tells_the_usage_that_is_charged() {
+    let gateway = meta();
+    let cost = Some(Money::from_femtos(5_000_000_000));
+    let envelope = Envelope {
+        id: "msg_1",
+        created: 1,
+        model: "m",
+        fingerprint: "",
+        usage: usage(),
+        cost,
+        gateway: &gateway,
+    };
+    let lifetimes = json!({"ephemeral_5m_input_tokens": 3, "ephemeral_1h_input_tokens": 0});
+    for usage in ["", r#","usage":null"#, r#","usage":{}"#, r#","usage":"none""#] {
+        for plain in [false, true] {
+            let document = format!(r#"{{"id":"msg_up","content":[]{usage},"extra":1}}"#);
+            let context = MessagesContext::default().with_plain(plain);
+            let got = write_native(&document, &ChatReply::default(), &envelope, &context);
+            let got: Value = serde_json::from_slice(&got).unwrap();
+            let mut expected = told(&json!({"cache_creation": lifetimes, "service_tier": "standard"}));
+            if !plain {
+                expected["cost_usd"] = json!(0.000005);
+            }
+            assert_eq!(got["usage"], expected, "{document}");
+            assert_eq!((&got["extra"], got.get("gateway").is_some()), (&json!(1), !plain), "{document}");
+        }
+    }
+}
+
+#[test]
+fn a_native_stream_without_usage_tells_the_estimate_first_and_the_charged_usage_last() {
+    for (usage, plain) in [("", false), (r#","usage":null"#, false), (r#","usage":{}"#, false), ("", true)] {
+        let start = format!(r#"{{"type":"message_start","message":{{"id":"msg_up","content":[]{usage}}}}}"#);
+        let end = format!(r#"{{"type":"message_delta","delta":{{"stop_reason":"end_turn"}}{usage}}}"#);
+        let mut encoder = MessagesEncoder::new(MessagesContext::default().with_plain(plain), opening());
+        let mut out = Vec::new();
+        let block = r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#;
+        for event in [
+            frame("message_start", &start),
+            frame("content_block_start", block),
+            text("Hi"),
+            frame("message_delta", &end),
+            frame("message_stop", r#"{"type":"message_stop"}"#),
+        ] {
+            encoder.accept(&event, &mut out);
+        }
+        encoder.finish(Some(Finish::Stop), &closing(&meta()), &mut out);
+        let got = frames(&String::from_utf8(out).unwrap());
+        assert_eq!(
+            got[0].1["message"],
+            json!({"id": "msg_up", "content": [], "usage": {"input_tokens": 12,
+                "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 1}}),
+            "{start}"
+        );
+        let cost = if plain { json!({}) } else { json!({"cost_usd": 0.000005}) };
+        assert_eq!(got[2].1["usage"], told(&cost), "{end}");
+        assert_eq!(got[2].1["delta"], json!({"stop_reason": "end_turn"}));
+    }
+}
+
+#[test]
+fn a_native_stream_with_a_torn_call_has_the_fault_of_a_translated_one() {
+    let fault = |pieces: &[&str], finish: Finish| {
+        let mut encoder = MessagesEncoder::new(MessagesContext::default(), opening());
+        let mut out = Vec::new();
+        let start = r#"{"type":"content_block_start","index":0,"content_block":{"type":"tool_use","id":"t","name":"f","input":{}}}"#;
+        encoder.accept(&frame("message_start", START), &mut out);
+        encoder.accept(&frame("content_block_start", start), &mut out);
+        encoder.accept(&super::call(0, "t", "f"), &mut out);
+        for piece in pieces {
+            let delta = json!({"type": "content_block_delta", "index": 0,
+                "delta": {"type": "input_json_delta", "partial_json": piece}});
+            encoder.accept(&frame("content_block_delta", &delta.to_string()), &mut out);
+            encoder.accept(&super::arguments(0, piece), &mut out);
+        }
+        encoder.accept(&frame("content_block_stop", r#"{"type":"content_block_stop","index":0}"#), &mut out);
+        encoder.fault(Some(finish))
+    };
+    let message = Some("The upstream's answer has a tool call whose arguments are not valid JSON.");
+    for torn in [&[r#"{"path": "/et"#][..], &["{", r#""path""#], &["{path}"]] {
+        for finish in [Finish::ToolCalls, Finish::Stop] {
+            assert_eq!(fault(torn, finish), message, "{torn:?}");
+        }
+        for finish in [Finish::Length, Finish::ContentFilter] {
+            assert_eq!(fault(torn, finish), None, "{torn:?}");
+        }
+    }
+    assert_eq!(fault(&[r#"{"path": "#, r#""/etc"}"#], Finish::ToolCalls), None);
+    assert_eq!(fault(&[], Finish::ToolCalls), None);
+}

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::content::{MessageContent, content};
 use super::members::{Warnings, members, optional, required, required_name};
 use super::reasoning::PastReasoning;
-use crate::dialects::responses::tool_names::flat_name;
+use super::tools::ToolList;
 use crate::json::{Kind, ObjectWriter, View};
 use crate::request::Invalid;
 use crate::request::fields::{Path, clip, invalid_value, missing, not_one_of};
@@ -71,7 +71,12 @@ pub(super) fn message<'a>(
 }
 
 /// Reads a call of a function or of a custom tool.
-pub(super) fn call<'a>(path: &Path<'_>, item: View<'a>, is_custom: bool) -> Result<InputItem<'a>, Invalid> {
+pub(super) fn call<'a>(
+    path: &Path<'_>,
+    item: View<'a>,
+    is_custom: bool,
+    tools: &ToolList,
+) -> Result<InputItem<'a>, Invalid> {
     let [call_id, name, namespace, arguments, input] =
         members(path, item, ["call_id", "name", "namespace", "arguments", "input"])?;
     let id = required_name(path, "call_id", call_id)?;
@@ -79,10 +84,7 @@ pub(super) fn call<'a>(path: &Path<'_>, item: View<'a>, is_custom: bool) -> Resu
     let namespace = optional(path, "namespace", namespace)?;
     let arguments =
         if is_custom { required(path, "input", input)? } else { required(path, "arguments", arguments)? };
-    let name = match namespace {
-        Some(namespace) => Cow::Owned(flat_name(Some(&namespace), &name).into_owned()),
-        None => name,
-    };
+    let name = tools.past_name(namespace.as_deref(), name);
     Ok(InputItem::Call(PastItemCall { id, name, arguments, is_custom, hosted: None }))
 }
 
@@ -147,9 +149,19 @@ pub(super) fn hosted_call<'a>(
 
 /// Refuses an output whose call is unknown.
 pub(super) fn unknown_call(output: &CallOutput<'_>) -> Invalid {
+    let message = format!("no tool call with the id '{}' comes with this output.", clip(&output.call_id));
+    refused(output, &message)
+}
+
+/// Refuses an output whose call has its output already.
+pub(super) fn second_output(output: &CallOutput<'_>) -> Invalid {
+    let message = format!("the tool call with the id '{}' has an output already.", clip(&output.call_id));
+    refused(output, &message)
+}
+
+fn refused(output: &CallOutput<'_>, message: &str) -> Invalid {
     let (list, at) = output.place;
     let path = Path::Top(list);
     let item = path.item(at);
-    let message = format!("no tool call with the id '{}' comes with this output.", clip(&output.call_id));
-    invalid_value(&item.member("call_id"), &message)
+    invalid_value(&item.member("call_id"), message)
 }

@@ -8,7 +8,8 @@ use super::bounds::RequestBounds;
 use super::compaction::{is_compaction, summary_text};
 use super::content::MessageContent;
 use super::item::{
-    CallOutput, InputItem, PastItemCall, call, content_of_output, hosted_call, message, output, unknown_call,
+    CallOutput, InputItem, PastItemCall, call, content_of_output, hosted_call, message, output,
+    second_output, unknown_call,
 };
 use super::members::{Warnings, members, optional, required, required_name};
 use super::reasoning;
@@ -111,7 +112,9 @@ impl<'a> InputReader<'a> {
         };
         let known = match &*kind {
             "message" => message(path, item, &mut read.warnings)?,
-            "function_call" | "custom_tool_call" => call(path, item, kind == "custom_tool_call")?,
+            "function_call" | "custom_tool_call" => {
+                call(path, item, kind == "custom_tool_call", &read.tools)?
+            }
             "function_call_output" | "custom_tool_call_output" => {
                 InputItem::Output(output(path, place, item, None, &mut read.warnings)?)
             }
@@ -228,7 +231,8 @@ impl<'a> InputReader<'a> {
         warnings.add(format!("item_dropped:{}", clip(kind)));
     }
 
-    /// Leaves out calls and outputs of hosted tools that have no counterpart, and refuses outputs of unknown calls.
+    /// Leaves out calls and outputs of hosted tools that have no counterpart, and refuses outputs of functions without one: a
+    /// chat has one output for each call.
     pub(super) fn pair_calls(&mut self, warnings: &mut Warnings) -> Result<(), Invalid> {
         let (mut calls, mut outputs) = (HashMap::new(), HashMap::new());
         for item in &self.items {
@@ -250,11 +254,19 @@ impl<'a> InputReader<'a> {
                     self.drop_item(&kind, warnings);
                     continue;
                 }
-                InputItem::Output(output) if !calls.contains_key(&*output.call_id) => {
-                    let Some(kind) = &output.hosted else { return Err(unknown_call(output)) };
-                    let kind = kind.clone().into_owned();
-                    self.drop_item(&kind, warnings);
-                    continue;
+                InputItem::Output(output) => {
+                    let waiting = calls.get_mut(&*output.call_id);
+                    let is_known = waiting.is_some();
+                    match (waiting.filter(|waiting| **waiting > 0), &output.hosted) {
+                        (Some(waiting), _) => *waiting -= 1,
+                        (None, None) if is_known => return Err(second_output(output)),
+                        (None, None) => return Err(unknown_call(output)),
+                        (None, Some(kind)) => {
+                            let kind = kind.clone().into_owned();
+                            self.drop_item(&kind, warnings);
+                            continue;
+                        }
+                    }
                 }
                 _ => {}
             }

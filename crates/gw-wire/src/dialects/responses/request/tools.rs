@@ -166,6 +166,11 @@ impl ToolList {
         first.map(|(flat, _)| Cow::Borrowed(&**flat))
     }
 
+    /// The name in the chat request of a tool that a call of the history names.
+    pub(super) fn past_name<'n>(&self, namespace: Option<&str>, name: Cow<'n, str>) -> Cow<'n, str> {
+        self.names.past_name(namespace, name)
+    }
+
     /// Writes `tools`. With `allowed`, only the tools of these names.
     pub(super) fn write(&self, allowed: Option<&[String]>, chat: &mut ObjectWriter<'_>) {
         let allowed: Option<HashSet<&String>> = allowed.map(|allowed| allowed.iter().collect());

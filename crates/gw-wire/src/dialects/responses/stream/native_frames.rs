@@ -7,7 +7,8 @@ use crate::dialects::responses::echo::AnswerFacts;
 use crate::dialects::responses::json_text::{put_one_line, separate, text};
 use crate::dialects::responses::native;
 use crate::dialects::responses::native::seals::{ItemSeals, encrypted_item, without_encrypted};
-use crate::json::{View, check};
+use crate::dialects::responses::native::splice::ObjectSplice;
+use crate::json::{Kind, View, check};
 use crate::render::put;
 
 /// The frames so far.
@@ -84,11 +85,29 @@ impl NativeFrames {
         }
     }
 
-    /// The last frame, if it came.
+    /// The last frame, if it came. Its object has all items that ended.
     pub(super) fn terminal(&mut self) -> Option<TerminalFrame> {
         let terminal = self.terminal.take()?;
-        let object = self.seals.applied(&terminal.object);
+        let object = self.with_items(self.seals.applied(&terminal.object));
         Some(TerminalFrame { object, ..terminal })
+    }
+
+    /// The response object with the ended items, if it has fewer itself. Some servers send it without them.
+    fn with_items(&self, object: String) -> String {
+        let [output] = View::new(&object).pick(["output"]);
+        let is_whole = |output: View<'_>| {
+            output.kind() == Kind::Array && output.elements().count() >= self.count as usize
+        };
+        if output.is_some_and(is_whole) {
+            return object;
+        }
+        let mut items = Vec::with_capacity(self.output.len() + 2);
+        items.push(b'[');
+        items.extend_from_slice(&self.output);
+        items.push(b']');
+        let mut splice = ObjectSplice::new(&object, View::new(&object));
+        splice.set("output", items);
+        String::from_utf8(splice.apply()).unwrap_or(object)
     }
 
     /// The ended items as JSON text, separated by commas, their number, and the message that is open.

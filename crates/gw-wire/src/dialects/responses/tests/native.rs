@@ -249,3 +249,71 @@ fn a_native_stream_is_continued_by_another_upstream() {
     assert_eq!(response["output"][0]["content"][0]["text"], "one \"two");
     assert_eq!(response["output"][1]["type"], "function_call");
 }
+
+/// The last object of a stream of these frames, whose upstream ends it with `last`.
+fn ended(context: &ResponsesContext, frames_in: &[(&str, &str)], last: &str) -> Value {
+    let mut encoder = context.stream(opening());
+    let mut out = Vec::new();
+    frames_in.iter().for_each(|(name, data)| encoder.native_frame(name, data, &mut out));
+    encoder.native_frame("response.completed", last, &mut out);
+    let gateway = meta();
+    let closing = Closing { usage: usage(), cost: Some(Money::ZERO), gateway: &gateway };
+    encoder.finish(Some(Finish::Stop), &closing, &mut out);
+    final_object(&String::from_utf8(out).unwrap())
+}
+
+#[test]
+fn the_last_object_of_a_native_stream_has_all_items_that_ended() {
+    let items = [
+        json!({"type": "web_search_call", "id": "ws_1"}),
+        json!({"type": "message", "id": "msg_1", "content": [{"type": "output_text", "text": "Fjord"}]}),
+    ];
+    let done: Vec<String> = (0..)
+        .zip(&items)
+        .map(|(index, item): (u32, _)| {
+            json!({"type": "response.output_item.done", "output_index": index, "item": item}).to_string()
+        })
+        .collect();
+    let done: Vec<(&str, &str)> =
+        done.iter().map(|data| ("response.output_item.done", data.as_str())).collect();
+    let last = |output: &str| {
+        format!(r#"{{"type":"response.completed","response":{{"id":"r","status":"completed"{output}}}}}"#)
+    };
+    let first = format!(r#","output":[{}]"#, items[0]);
+    for output in ["", r#","output":null"#, r#","output":[]"#, &first] {
+        let object = ended(&plain_context(), &done, &last(output));
+        assert_eq!((&object["id"], &object["status"]), (&json!("resp_01"), &json!("completed")), "{output}");
+        assert_eq!(object["output"], json!(items), "{output}");
+    }
+    // An object with as many items is the upstream's own.
+    let own = r#","output":[{"id":"ws_1"},{"id":"msg_1"}]"#;
+    let object = ended(&plain_context(), &done, &last(own));
+    assert_eq!(object["output"], json!([{"id": "ws_1"}, {"id": "msg_1"}]));
+    assert_eq!(ended(&plain_context(), &[], &last(""))["output"], json!([]));
+    // The last frame may lack the object itself.
+    let object = ended(&plain_context(), &done, r#"{"type":"response.completed"}"#);
+    assert_eq!((&object["status"], &object["output"]), (&json!("completed"), &json!(items)));
+}
+
+#[test]
+fn a_native_answer_without_usage_tells_the_usage_that_is_charged() {
+    let expected = json!({"input_tokens": 12, "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 0},
+        "output_tokens": 3, "output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 15});
+    let gateway = meta();
+    let closing = Closing { usage: usage(), cost: Some(Money::ZERO), gateway: &gateway };
+    for is_plain in [false, true] {
+        let context = plain_context().with_plain(is_plain);
+        let mut expected = expected.clone();
+        if !is_plain {
+            expected["cost_usd"] = json!(0);
+        }
+        for usage in ["", r#","usage":null"#, r#","usage":{}"#, r#","usage":[1]"#] {
+            let document = format!(r#"{{"id":"r","status":"completed","output":[]{usage}}}"#);
+            let written = context.write_native("resp_own", &document, &ChatReply::default(), &closing);
+            let plain: Value = serde_json::from_slice(&written).unwrap();
+            assert_eq!(plain["usage"], expected, "{document}");
+            let last = format!(r#"{{"type":"response.completed","response":{document}}}"#);
+            assert_eq!(ended(&context, &[], &last)["usage"], expected, "{last}");
+        }
+    }
+}

@@ -166,6 +166,13 @@ fn a_fault_names_the_field_of_this_api() {
             "'input[0].call_id'",
         ),
         (
+            json!({"model": "m", "input": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c", "output": "one"},
+                {"type": "function_call_output", "call_id": "c", "output": "two"}]}),
+            "invalid_value",
+            "'input[2].call_id': the tool call with the id 'c' has an output already.",
+        ),
+        (
             json!({"model": "m", "input": [{"type": "function_call", "call_id": "c", "name": "f"}]}),
             "missing_required_parameter",
             "'input[0].arguments'",
@@ -203,6 +210,41 @@ fn a_fault_names_the_field_of_this_api() {
         assert_eq!(fault.code, code, "{body}: {fault}");
         assert!(fault.message.contains(message), "{body}: {fault}");
     }
+}
+
+#[test]
+fn tools_of_one_flat_name_are_both_offered_and_called_by_their_own_names() {
+    let request = json!({"model": "m",
+        "tools": [{"type": "function", "name": "ns__g", "description": "flat"},
+            {"type": "namespace", "name": "ns", "tools": [{"type": "function", "name": "g", "description": "inner"}]}],
+        "tool_choice": {"type": "function", "name": "g", "namespace": "ns"},
+        "input": [{"role": "user", "content": "q"},
+            {"type": "function_call", "call_id": "a", "name": "ns__g", "arguments": "{}"},
+            {"type": "function_call", "call_id": "b", "namespace": "ns", "name": "g", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "a", "output": "one"},
+            {"type": "function_call_output", "call_id": "b", "output": "two"}]});
+    let request = translated(&request);
+    let chat = chat(&request);
+    let offered = chat["tools"].as_array().unwrap();
+    let [first, second] = offered.as_slice() else { panic!("{chat}") };
+    assert_eq!(
+        (&first["function"]["name"], &first["function"]["description"]),
+        (&json!("ns__g"), &json!("flat"))
+    );
+    assert_eq!(second["function"]["description"], "inner");
+    let renamed = second["function"]["name"].as_str().unwrap();
+    assert!(renamed.starts_with("ns__g_"), "{renamed}");
+    assert_eq!(chat["tool_choice"]["function"]["name"], renamed);
+    let calls = &chat["messages"][1]["tool_calls"];
+    assert_eq!(
+        (&calls[0]["function"]["name"], &calls[1]["function"]["name"]),
+        (&json!("ns__g"), &json!(renamed))
+    );
+    let (stream, _) =
+        encoded(&request.context, &[call(0, "c1", renamed), arguments(0, "{}")], Finish::ToolCalls);
+    let added = frames(&stream).into_iter().find(|event| event["type"] == "response.output_item.added");
+    let item = added.unwrap()["item"].clone();
+    assert_eq!((&item["namespace"], &item["name"]), (&json!("ns"), &json!("g")), "{item}");
 }
 
 #[test]

@@ -313,8 +313,11 @@ fn cohere(stream: bool) -> Answer {
             events.push(json!({"type": "content-delta", "index": index, "delta": {"message": {"content": {of: part}}}}));
         }
         events.push(json!({"type": "content-end", "index": index}));
+        // The plan comes before any text.
+        if index == 0 {
+            events.push(json!({"type": "tool-plan-delta", "delta": {"message": {"tool_plan": "The plan."}}}));
+        }
     }
-    events.push(json!({"type": "tool-plan-delta", "delta": {"message": {"tool_plan": "The plan."}}}));
     events.push(json!({"type": "tool-call-start", "index": 0, "delta": {"message": {"tool_calls": message["tool_calls"][0]}}}));
     events.push(json!({"type": "message-end", "delta": {"finish_reason": "TOOL_CALL", "usage": usage}}));
     sse(&events)
