@@ -1,6 +1,7 @@
 //! The dialect in which a client is answered.
 
 use gw_wire::dialects::ClientDialect;
+use gw_wire::percent::decode;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName};
 
@@ -12,10 +13,11 @@ pub(crate) const OVERLOADED: u16 = 529;
 /// Clients of Anthropic's API send it with every request.
 const ANTHROPIC_VERSION: HeaderName = HeaderName::from_static("anthropic-version");
 
-/// The dialect of a request: its URL tells it. Only the model catalogue has one URL for three dialects.
+/// The dialect of a request: its URL tells it. Only the model catalogue has one URL for three dialects, and no other API has a
+/// comparison of models.
 pub(crate) fn of(parts: &Parts) -> ClientDialect {
     let path = parts.uri.path();
-    if is_below(path, "/v1/models") {
+    if is_below(path, "/v1/models") && !is_comparison(path) {
         if speaks_anthropic(&parts.headers) {
             return ClientDialect::Messages;
         }
@@ -42,6 +44,12 @@ pub(crate) fn of_path(path: &str) -> ClientDialect {
 /// Whether the request comes from a client of Anthropic's API.
 pub(crate) fn speaks_anthropic(headers: &HeaderMap) -> bool {
     headers.contains_key(ANTHROPIC_VERSION)
+}
+
+/// Whether the path is that of the comparison of models, in any spelling.
+fn is_comparison(path: &str) -> bool {
+    let name = path.strip_prefix("/v1/models/").and_then(decode);
+    name.is_some_and(|name| name.trim_end_matches('/') == "compare")
 }
 
 /// Whether the path is this URL, or one below it.
@@ -74,6 +82,9 @@ mod tests {
             ("/v1/models", None, ClientDialect::OpenAi),
             ("/v1/models", Some("2023-06-01"), ClientDialect::Messages),
             ("/v1/models/a/b", Some("2023-06-01"), ClientDialect::Messages),
+            ("/v1/models/compare", Some("2023-06-01"), ClientDialect::OpenAi),
+            ("/v1/models/compar%65%2F", Some("2023-06-01"), ClientDialect::OpenAi),
+            ("/v1/models/comparex", Some("2023-06-01"), ClientDialect::Messages),
             ("/v1/chat/completions", Some("2023-06-01"), ClientDialect::OpenAi),
             ("/v1beta", None, ClientDialect::Gemini),
             ("/v1beta/models/a/b", None, ClientDialect::Gemini),

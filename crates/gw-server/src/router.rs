@@ -355,7 +355,7 @@ impl Route {
             Matching::Whole => (self.pattern == path).then_some(None),
             Matching::EncodedName => {
                 let (segment, name) = self.variable_part(path)?;
-                (decode(segment).as_deref() == Some(name)).then_some(None)
+                (decode(segment)?.trim_end_matches('/') == name).then_some(None)
             }
             Matching::Segment => {
                 let (rest, end) = self.variable_part(path)?;

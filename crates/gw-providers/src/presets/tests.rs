@@ -102,7 +102,7 @@ fn every_provider_of_the_contract_is_known() {
 #[test]
 fn a_vendors_own_api_has_the_vendors_batches_under_any_name() {
     for (api, batch) in
-        [(Api::COHERE, 96), (Api::AZURE, 2048), (Api::GEMINI, 100), (Api::OPENAI, DEFAULT_BATCH)]
+        [(Api::COHERE, 96), (Api::AZURE, 256), (Api::GEMINI, 100), (Api::OPENAI, DEFAULT_BATCH)]
     {
         assert_eq!(embedding_batch(&ProviderSettings::plain("acme", api)), batch, "{}", api.name);
     }

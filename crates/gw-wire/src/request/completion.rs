@@ -42,7 +42,7 @@ pub struct CompletionRequest {
     pub n: u32,
     /// Number of answers per prompt that are generated and billed to choose from; 0 = not given.
     pub best_of: u32,
-    /// `max_tokens`.
+    /// `max_completion_tokens`, else `max_tokens`.
     pub max_tokens: Option<u64>,
     /// Whether the answer begins with the prompt.
     pub echo: bool,
@@ -77,6 +77,7 @@ pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<Completi
     let n = fields.choices()?;
     let best_of = fields.integer("best_of", &(0..=20))?;
     let max_tokens = fields.tokens("max_tokens")?;
+    let max_completion_tokens = fields.tokens("max_completion_tokens")?;
     fields.stop()?;
     let stream = fields.boolean("stream")?;
     let include_usage = fields.include_usage()?;
@@ -108,7 +109,7 @@ pub fn parse_completion(bytes: Bytes, limits: &RequestLimits) -> Result<Completi
         include_usage,
         n,
         best_of: best_of.and_then(|count| u32::try_from(count).ok()).unwrap_or(0),
-        max_tokens,
+        max_tokens: max_completion_tokens.or(max_tokens),
         echo,
         suffix: suffix > 0,
         routing,

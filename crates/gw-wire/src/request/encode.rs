@@ -125,7 +125,7 @@ pub fn encode_completion(request: &CompletionRequest, options: &EncodeOptions<'_
     let mut splice = Splice::new(&mut out, &request.body, options, request.max_tokens, name);
     for (name, range) in &request.body.members {
         match &**name {
-            "max_tokens" => splice.max_tokens(),
+            "max_tokens" | "max_completion_tokens" => splice.max_tokens(),
             _ => splice.common(name, range, request.stream),
         }
     }

@@ -73,7 +73,7 @@ impl<P: ModelPaths> Transcription for GeminiTranscription<P> {
     }
 
     fn stream(&self) -> Box<dyn StreamDecoder> {
-        Box::new(Bounded::new(TranscriptStream { inner: GeminiStream::default(), has_failed: false }))
+        Box::new(Bounded::new(GeminiTranscriptStream { inner: GeminiStream::default(), has_failed: false }))
     }
 }
 
@@ -90,12 +90,12 @@ fn incomplete(reason: Finish) -> Option<Failure> {
 }
 
 /// A stream that ends with an error if its transcript is not complete.
-struct TranscriptStream {
+struct GeminiTranscriptStream {
     inner: GeminiStream,
     has_failed: bool,
 }
 
-impl TranscriptStream {
+impl GeminiTranscriptStream {
     fn pass(
         &mut self,
         read: impl FnOnce(&mut GeminiStream, &mut dyn FnMut(Event<'_>)),
@@ -118,7 +118,7 @@ impl TranscriptStream {
     }
 }
 
-impl StreamDecoder for TranscriptStream {
+impl StreamDecoder for GeminiTranscriptStream {
     fn feed(&mut self, chunk: &[u8], sink: &mut dyn FnMut(Event<'_>)) {
         self.pass(|inner, sink| inner.feed(chunk, sink), sink);
     }

@@ -53,7 +53,7 @@ async fn a_used_up_budget_is_insufficient_quota_and_is_not_retried() {
 #[tokio::test]
 async fn a_failed_call_that_is_charged_and_the_next_one_fit_into_the_budget_together() {
     // About 9,000 tokens: 0.00135 USD at `acme/fast`, and 0.0027 at `beta/fast`.
-    let prompt = "word ".repeat(7_200);
+    let prompt = "word ".repeat(5_400);
     let body = json!({
         "model": "acme/fast", "max_tokens": 10, "messages": [{"role": "user", "content": prompt}],
         "routing": {"fallback": ["beta/fast"]}

@@ -46,6 +46,24 @@ async fn several_prompts_and_choices_are_in_prompt_order() {
 }
 
 #[tokio::test]
+async fn one_limit_of_tokens_goes_up_and_both_are_checked() {
+    let world = world().await;
+    for (limits, sent) in [
+        (json!({ "max_tokens": 5 }), json!(5)),
+        (json!({ "max_completion_tokens": 9 }), json!(9)),
+        (json!({ "max_tokens": 5, "max_completion_tokens": 9 }), json!(9)),
+    ] {
+        ok(&world, &text(limits)).await;
+        let body = world.upstream.last().json();
+        assert_eq!((&body["max_tokens"], body.get("max_completion_tokens")), (&sent, None));
+    }
+    let wrong = world.client.post_json(PATH, &text(json!({ "max_completion_tokens": "x" }))).await;
+    assert_invalid("text", &wrong, "invalid_type");
+    let negative = world.client.post_json(PATH, &text(json!({ "max_completion_tokens": -1 }))).await;
+    assert_invalid("negative", &negative, "integer_below_min_value");
+}
+
+#[tokio::test]
 async fn prompts_of_every_kind_and_suffixes_go_up_as_they_came() {
     let world = world().await;
     for prompt in [json!("text"), json!(["text"]), json!(["one", "two"]), json!("")] {

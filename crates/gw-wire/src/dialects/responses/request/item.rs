@@ -149,19 +149,9 @@ pub(super) fn hosted_call<'a>(
 
 /// Refuses an output whose call is unknown.
 pub(super) fn unknown_call(output: &CallOutput<'_>) -> Invalid {
-    let message = format!("no tool call with the id '{}' comes with this output.", clip(&output.call_id));
-    refused(output, &message)
-}
-
-/// Refuses an output whose call has its output already.
-pub(super) fn second_output(output: &CallOutput<'_>) -> Invalid {
-    let message = format!("the tool call with the id '{}' has an output already.", clip(&output.call_id));
-    refused(output, &message)
-}
-
-fn refused(output: &CallOutput<'_>, message: &str) -> Invalid {
     let (list, at) = output.place;
     let path = Path::Top(list);
     let item = path.item(at);
-    invalid_value(&item.member("call_id"), message)
+    let message = format!("no tool call with the id '{}' comes with this output.", clip(&output.call_id));
+    invalid_value(&item.member("call_id"), &message)
 }

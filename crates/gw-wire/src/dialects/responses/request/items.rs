@@ -8,8 +8,7 @@ use super::bounds::RequestBounds;
 use super::compaction::{is_compaction, summary_text};
 use super::content::MessageContent;
 use super::item::{
-    CallOutput, InputItem, PastItemCall, call, content_of_output, hosted_call, message, output,
-    second_output, unknown_call,
+    CallOutput, InputItem, PastItemCall, call, content_of_output, hosted_call, message, output, unknown_call,
 };
 use super::members::{Warnings, members, optional, required, required_name};
 use super::reasoning;
@@ -231,8 +230,8 @@ impl<'a> InputReader<'a> {
         warnings.add(format!("item_dropped:{}", clip(kind)));
     }
 
-    /// Leaves out calls and outputs of hosted tools that have no counterpart, and refuses outputs of functions without one: a
-    /// chat has one output for each call.
+    /// Leaves out calls and outputs of hosted tools that have no counterpart, and second outputs: a chat has one output for each call.
+    /// Refuses outputs of unknown calls of functions.
     pub(super) fn pair_calls(&mut self, warnings: &mut Warnings) -> Result<(), Invalid> {
         let (mut calls, mut outputs) = (HashMap::new(), HashMap::new());
         for item in &self.items {
@@ -259,10 +258,9 @@ impl<'a> InputReader<'a> {
                     let is_known = waiting.is_some();
                     match (waiting.filter(|waiting| **waiting > 0), &output.hosted) {
                         (Some(waiting), _) => *waiting -= 1,
-                        (None, None) if is_known => return Err(second_output(output)),
-                        (None, None) => return Err(unknown_call(output)),
-                        (None, Some(kind)) => {
-                            let kind = kind.clone().into_owned();
+                        (None, None) if !is_known => return Err(unknown_call(output)),
+                        (None, kind) => {
+                            let kind = kind.as_deref().unwrap_or("function_call_output").to_owned();
                             self.drop_item(&kind, warnings);
                             continue;
                         }

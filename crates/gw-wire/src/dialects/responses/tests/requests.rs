@@ -166,13 +166,6 @@ fn a_fault_names_the_field_of_this_api() {
             "'input[0].call_id'",
         ),
         (
-            json!({"model": "m", "input": [{"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
-                {"type": "function_call_output", "call_id": "c", "output": "one"},
-                {"type": "function_call_output", "call_id": "c", "output": "two"}]}),
-            "invalid_value",
-            "'input[2].call_id': the tool call with the id 'c' has an output already.",
-        ),
-        (
             json!({"model": "m", "input": [{"type": "function_call", "call_id": "c", "name": "f"}]}),
             "missing_required_parameter",
             "'input[0].arguments'",
@@ -245,6 +238,18 @@ fn tools_of_one_flat_name_are_both_offered_and_called_by_their_own_names() {
     let added = frames(&stream).into_iter().find(|event| event["type"] == "response.output_item.added");
     let item = added.unwrap()["item"].clone();
     assert_eq!((&item["namespace"], &item["name"]), (&json!("ns"), &json!("g")), "{item}");
+}
+
+#[test]
+fn a_second_output_of_a_call_is_left_out_with_a_warning() {
+    let request = json!({"model": "m", "input": [{"role": "user", "content": "q"},
+        {"type": "function_call", "call_id": "c", "name": "f", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "one"},
+        {"type": "function_call_output", "call_id": "c", "output": "two"}]});
+    let request = translated(&request);
+    let messages = &chat(&request)["messages"];
+    assert_eq!((&messages[2]["content"], messages.get(3)), (&json!("one"), None), "{messages}");
+    assert_eq!(request.warnings, ["item_dropped:function_call_output"]);
 }
 
 #[test]
