@@ -45,10 +45,17 @@ pub(crate) struct CallProgress {
     pub(crate) hedge: Option<Hedge>,
     /// The upstream's reason for the failed attempt that is recorded next.
     reason: Option<String>,
+    /// None: the request has one attempt so far.
+    costs: Option<Box<AttemptCosts>>,
+}
+
+/// The money of several attempts. Few requests have them.
+#[derive(Debug, Default)]
+pub(crate) struct AttemptCosts {
     /// The cost of attempts that lost against a faster one.
-    cancelled_cost: Money,
+    cancelled: Money,
     /// The money reserved for the attempts that were charged, beside the worst case of the next one.
-    pub(crate) reserved_for_charges: Money,
+    pub(crate) reserved: Money,
 }
 
 impl CallProgress {
@@ -63,9 +70,12 @@ impl CallProgress {
             hedged: None,
             hedge: None,
             reason: None,
-            cancelled_cost: Money::ZERO,
-            reserved_for_charges: Money::ZERO,
+            costs: None,
         }
+    }
+
+    pub(crate) fn costs(&mut self) -> &mut AttemptCosts {
+        self.costs.get_or_insert_default()
     }
 
     /// Ends an attempt: its usage is summed, metered and recorded.
@@ -114,7 +124,7 @@ impl CallProgress {
     /// Ends an attempt that lost against a faster one. Its provider bills the prompt.
     pub(crate) fn cancel_attempt(&mut self, candidate: &Candidate, attempt: Attempt) {
         let billed = self.end_attempt(candidate, attempt, AttemptOutcome::Cancelled, CANCELLED);
-        self.cancelled_cost += billed.cost;
+        self.costs().cancelled += billed.cost;
     }
 
     /// Ends a failed attempt, and judges its target by the failure. An attempt that was refused before anything was sent is not recorded.
@@ -161,7 +171,7 @@ impl CallProgress {
     /// The hedge is over: the part of its reservation that it did not need is released.
     pub(crate) fn finish_hedge(&mut self) {
         if let Some(hedge) = self.hedge.take() {
-            hedge.settle(self.cancelled_cost);
+            hedge.settle(self.costs().cancelled);
         }
     }
 

@@ -223,7 +223,7 @@ pub(crate) async fn can_pay_another(call: &mut Call, candidate: &Candidate) -> b
     {
         return false;
     }
-    let more = charged - progress.reserved_for_charges;
+    let more = charged - progress.costs().reserved;
     let subjects = client.subjects();
     if more <= Money::ZERO || subjects.is_empty() || pays_for_all_attempts(request, plan, &snapshot.routing) {
         return true;
@@ -232,7 +232,7 @@ pub(crate) async fn can_pay_another(call: &mut Call, candidate: &Candidate) -> b
     let Ok((reserved, _)) = limiter.reserve_up_to(&id, subjects, 0, femtos, femtos).await else {
         return false;
     };
-    progress.reserved_for_charges = charged;
+    progress.costs().reserved = charged;
     progress.settlement.hold_more(reserved);
     if client.rules.is_some() {
         progress.settlement.rule_holds().outgrow();
