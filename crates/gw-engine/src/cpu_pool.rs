@@ -149,6 +149,11 @@ pub fn is_heavy(json: &[u8]) -> bool {
         && memchr2_iter(b'$', b'\\', json).any(|at| json.get(at..).is_some_and(is_reference))
 }
 
+/// As [`is_heavy`], for an answer: nobody follows the references in it.
+pub(crate) fn is_heavy_answer(json: &[u8]) -> bool {
+    json.len() > LIGHT_BYTES && is_heavy(json)
+}
+
 /// Runs a step on the CPU pool, or in place if no pool hosts the future.
 pub async fn offload<T>(step: impl FnOnce() -> T) -> T {
     seated(Seat::Pool).await;

@@ -20,7 +20,7 @@ use crate::call::reserve::reserve;
 use crate::call::shared_document::SharedDocument;
 use crate::call::{CHOICES_MISSING, Call, CallSummary};
 use crate::clock;
-use crate::cpu_pool::{HEAVY_BYTES, is_heavy, offload_if};
+use crate::cpu_pool::{HEAVY_BYTES, is_heavy_answer, offload_if};
 use crate::document_memory::MAX_ANSWER_BYTES;
 use crate::error::{Error, Kind};
 use crate::plan::cost_estimate::worst_case;
@@ -126,7 +126,9 @@ impl ReadyLeader {
             caching.cache.count(Outcome::Miss);
         }
         match answered {
-            Ok(Answer::Full(body)) => offload_if(is_heavy(&body), || store.whole(&mut call, body)).await,
+            Ok(Answer::Full(body)) => {
+                offload_if(is_heavy_answer(&body), || store.whole(&mut call, body)).await
+            }
             Ok(Answer::Vectors(_) | Answer::Socket(_)) => {
                 let error = Error::new(Kind::InternalError, "The answer has no place in this cache.");
                 store.failed(&mut call, error, Found::Nothing)

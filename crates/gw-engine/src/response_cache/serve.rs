@@ -8,7 +8,7 @@ use gw_cache::{CacheDirectives, End, Follower, Found, Next, Outcome, Role, Stamp
 
 use crate::call::Call;
 use crate::clock;
-use crate::cpu_pool::{is_heavy, offload_if};
+use crate::cpu_pool::{is_heavy_answer, offload_if};
 use crate::error::{Error, GATEWAY_SHUTDOWN, Kind, Result};
 use crate::execute::{COMMIT_AFTER, execute_after_miss, execute_reserved_after_miss};
 use crate::response::disconnect::patience;
@@ -204,7 +204,7 @@ async fn reply(
     what: &'static str,
     warnings: &[&'static str],
 ) -> Result<Reply> {
-    offload_if(is_heavy(&stored.body), || hit::reply(reply_context, stored, what, warnings)).await
+    offload_if(is_heavy_answer(&stored.body), || hit::reply(reply_context, stored, what, warnings)).await
 }
 
 /// The error of a shared call for a request whose head is not sent.

@@ -23,7 +23,7 @@ use crate::call::progress::{OK, Warnings};
 use crate::call::shared_document::SharedDocument;
 use crate::call::upstream_call::{Attempt, AttemptOutcome, UpstreamCallId};
 use crate::clock;
-use crate::cpu_pool::{LIGHT_BYTES, is_heavy, offload_if};
+use crate::cpu_pool::{is_heavy_answer, offload_if};
 use crate::document_memory::DocumentPermit;
 use crate::plan::candidate::Candidate;
 use crate::request::ValidatedRequest;
@@ -51,7 +51,7 @@ impl UnaryResponse {
     /// Whether reading it takes so long that it runs on the CPU pool. References, which can make a small request heavy, mean
     /// nothing in an answer.
     pub(crate) fn is_heavy(&self) -> bool {
-        self.body.len() > LIGHT_BYTES && is_heavy(&self.body)
+        is_heavy_answer(&self.body)
     }
 
     /// The memory that counts for it.
