@@ -67,7 +67,13 @@ impl Postgres {
             .output();
         let _ = std::fs::remove_file(&password);
         succeeded("initdb", made);
-        server.resume();
+        server.launch();
+        // Another test may have taken the port meanwhile.
+        while !server.is_ready_on_its_port() {
+            server.stop();
+            server.port = lasting_port();
+            server.launch();
+        }
         server
     }
 
@@ -98,6 +104,11 @@ impl Postgres {
 
     /// Starts the server (again), on the same port.
     pub fn resume(&mut self) {
+        self.launch();
+        assert!(self.is_ready_on_its_port(), "the port is taken:\n{}", self.log());
+    }
+
+    fn launch(&mut self) {
         assert!(self.watchdog.is_none(), "it runs already");
         // The shell's input is a pipe of this process. At any end of the process the shell reads the end of the pipe, stops the
         // server at once and removes its files.
@@ -123,7 +134,6 @@ impl Postgres {
         command.arg("-c").arg(script).arg("sh").arg(self.directory.path()).args(arguments);
         command.current_dir("/").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
         self.watchdog = Some(command.spawn().expect("a shell"));
-        self.wait_until_ready();
     }
 
     /// Stops it at once, without a message to clients, as `pg_ctl stop -m immediate` does.
@@ -179,16 +189,20 @@ impl Postgres {
         command
     }
 
-    fn wait_until_ready(&self) {
+    /// Waits for the server. False: another program has its port.
+    fn is_ready_on_its_port(&self) -> bool {
         let start = Instant::now();
         loop {
+            let log = std::fs::read_to_string(self.directory.path().join("server.log")).unwrap_or_default();
+            if log.contains("could not bind") {
+                return false;
+            }
             // The port is open before the server has recovered, so only the answer to a query counts.
             let up = TcpStream::connect(self.addr()).is_ok()
                 && psql(&self.url("postgres"), "SELECT 1").status.success();
             if up {
-                return;
+                return true;
             }
-            let log = std::fs::read_to_string(self.directory.path().join("server.log")).unwrap_or_default();
             assert!(start.elapsed() < Duration::from_secs(30), "PostgreSQL does not start:\n{log}");
             std::thread::sleep(Duration::from_millis(20));
         }

@@ -259,9 +259,10 @@ def cohere_turn(_):
 
 
 def cohere_turn_without_plan(_):
-    """Only a chat has a place for the plan. Elsewhere it is text."""
-    last = {"type": "text", "text": f"{LAST}\n{PLAN}"}
-    return {"role": "assistant", "content": [*COHERE[:-1], last], "tool_calls": [call(id="get_weather_0")]}
+    """Only a chat has a place for the plan. Elsewhere it stands before the first text."""
+    first = {"type": "text", "text": f"{PLAN}\n{SAID}"}
+    content = [COHERE_THOUGHT, first, *COHERE[2:]]
+    return {"role": "assistant", "content": content, "tool_calls": [call(id="get_weather_0")]}
 
 
 DIALECTS = [

@@ -106,13 +106,15 @@ class Cohere:
             body = {"id": "co-1", "finish_reason": finish, "message": message, "usage": usage}
             return Answer(cohere.V2ChatResponse.model_validate(body, extra="forbid").json().encode())
         bodies = [event("message-start", id="co-1", delta={"message": {"role": "assistant"}})]
-        for index, part in enumerate(content):
+        plan = [
+            event("tool-plan-delta", delta={"message": {"tool_plan": part}})
+            for part in (halves(message["tool_plan"]) if calls else ())
+        ]
+        # The plan comes after the first thought and before any text.
+        bodies += content_events(0, content[0]) if content else ()
+        bodies += plan
+        for index, part in enumerate(content[1:], 1):
             bodies += content_events(index, part)
-        if calls:
-            bodies += [
-                event("tool-plan-delta", delta={"message": {"tool_plan": part}})
-                for part in halves(message["tool_plan"])
-            ]
         for index, call in enumerate(calls):
             begun = {**call, "function": {"name": call["function"]["name"], "arguments": ""}}
             bodies.append(event("tool-call-start", index=index, delta={"message": {"tool_calls": begun}}))
