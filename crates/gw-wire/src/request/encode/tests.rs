@@ -82,7 +82,7 @@ fn one_token_limit_is_sent_under_the_upstreams_name() {
 fn completions_are_encoded_like_chats() {
     let body = concat!(
         r#"{"prompt":[ "a", "b" ],"model":"m","max_tokens":9,"stop":[],"logprobs":null,"stream":true,"routing":{},"#,
-        r#""cache":{},"stream_options":{},"best_of":2,"max_completion_tokens":3}"#
+        r#""cache":{},"stream_options":{},"best_of":2,"max_completion_tokens":30}"#
     );
     let request = parse_completion(Bytes::from(body), &RequestLimits::default()).unwrap();
     let options = EncodeOptions {
@@ -92,7 +92,7 @@ fn completions_are_encoded_like_chats() {
     assert_eq!(
         String::from_utf8(encode_completion(&request, &options)).unwrap(),
         concat!(
-            r#"{"prompt":[ "a", "b" ],"model":"a\"b\n","max_tokens":4,"best_of":2,"max_completion_tokens":3,"#,
+            r#"{"prompt":[ "a", "b" ],"model":"a\"b\n","max_tokens":4,"best_of":2,"#,
             r#""stream":true,"stream_options":{"include_usage":true}}"#
         )
     );
