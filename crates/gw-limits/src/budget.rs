@@ -19,12 +19,22 @@ const NANO_USD: i128 = 1_000_000;
 /// The money of one key or one team.
 #[derive(Debug, Default)]
 pub(crate) struct BudgetState {
-    amounts: Mutex<Amounts>,
+    money: Mutex<Money>,
     /// Keeps requests from asking the ledger several times at once.
     pub(crate) lookup: SingleFlight,
 }
 
-/// Amounts are femto-USD, moments unix seconds.
+/// The amounts of the periods in use. After a change of a budget's period, requests of the former configuration still ask for the
+/// former period, and each kind keeps its spending.
+#[derive(Debug, Default)]
+struct Money {
+    /// Femto-USD of the requests in flight, which every kind of period counts.
+    reserved: i128,
+    newest: Amounts,
+    former: Option<Box<Amounts>>,
+}
+
+/// The spending of one kind of period. Amounts are femto-USD, moments unix seconds.
 #[derive(Debug, Default)]
 struct Amounts {
     period: Period,
@@ -42,7 +52,6 @@ struct Amounts {
     spent: i128,
     /// `spent` of a rolling period by the steps in which the requests began.
     steps: Vec<(i64, i128)>,
-    reserved: i128,
 }
 
 /// A budget's answer to a question: what it grants, or why it grants nothing.
@@ -67,23 +76,21 @@ pub(crate) enum BudgetDenial {
 impl BudgetState {
     /// Whether the spending of the current period is known without the ledger.
     pub(crate) fn is_known(&self, budget: Budget, unix: i64) -> bool {
-        let amounts = &mut *self.amounts.lock();
-        amounts.enter_period(budget.period, unix);
-        amounts.is_known
+        self.money.lock().around(budget.period, unix).is_known
     }
 
     /// The spent and the reserved amount of the current period. None while the spending is unknown.
     pub(crate) fn look(&self, budget: Budget, unix: i64) -> Option<(i128, i128)> {
-        let amounts = &mut *self.amounts.lock();
-        amounts.enter_period(budget.period, unix);
-        amounts.is_known.then_some((amounts.spent, amounts.reserved))
+        let money = &mut *self.money.lock();
+        let amounts = money.around(budget.period, unix);
+        amounts.is_known.then_some(amounts.spent).map(|spent| (spent, money.reserved))
     }
 
     /// Checks that anything is left.
     pub(crate) fn check(&self, budget: Budget, unix: i64) -> Decision<()> {
-        let amounts = &mut *self.amounts.lock();
-        let remaining = amounts.remaining(budget, unix)?;
-        if remaining > 0 { Ok(()) } else { Err(amounts.exhausted(unix, remaining)) }
+        let money = &mut *self.money.lock();
+        let remaining = money.remaining(budget, unix)?;
+        if remaining > 0 { Ok(()) } else { Err(money.newest.exhausted(unix, remaining)) }
     }
 
     /// Reserves `max_femtos`, or what is left, but at least `min_femtos`. An amount below `max_femtos` is a whole
@@ -95,48 +102,51 @@ impl BudgetState {
         max_femtos: i128,
         min_femtos: i128,
     ) -> Decision<i128> {
-        let amounts = &mut *self.amounts.lock();
-        let remaining = amounts.remaining(budget, unix)?;
+        let money = &mut *self.money.lock();
+        let remaining = money.remaining(budget, unix)?;
         let granted = if remaining < max_femtos {
             remaining.div_euclid(NANO_USD).saturating_mul(NANO_USD)
         } else {
             max_femtos
         };
         if granted < min_femtos {
-            return Err(amounts.exhausted(unix, remaining));
+            return Err(money.newest.exhausted(unix, remaining));
         }
-        amounts.reserved = amounts.reserved.saturating_add(granted);
+        money.reserved = money.reserved.saturating_add(granted);
         Ok(granted)
     }
 
     /// Releases a part of a reservation.
     pub(crate) fn release(&self, femtos: i128) {
-        let amounts = &mut *self.amounts.lock();
-        amounts.reserved = amounts.reserved.saturating_sub(femtos);
+        let money = &mut *self.money.lock();
+        money.reserved = money.reserved.saturating_sub(femtos);
     }
 
     /// Replaces a reservation by the real cost. The cost counts if the request began in the current period. The request
     /// may have begun under a budget with another kind of period, or without a budget.
     pub(crate) fn settle(&self, unix: i64, begun: i64, reserved_femtos: i128, cost_femtos: i128) {
-        let amounts = &mut *self.amounts.lock();
-        amounts.enter_period(amounts.period, unix);
-        amounts.reserved = amounts.reserved.saturating_sub(reserved_femtos);
-        amounts.count(begun, cost_femtos);
+        let money = &mut *self.money.lock();
+        money.reserved = money.reserved.saturating_sub(reserved_femtos);
+        for amounts in money.kinds() {
+            amounts.enter_period(unix);
+            amounts.count(begun, cost_femtos);
+        }
     }
 
     /// Counts a cost that had no reservation. While the spending is unknown, the ledger will report this cost too.
     pub(crate) fn charge(&self, unix: i64, begun: i64, cost_femtos: i128) {
-        let amounts = &mut *self.amounts.lock();
-        amounts.enter_period(amounts.period, unix);
-        if amounts.is_known {
-            amounts.count(begun, cost_femtos);
+        for amounts in self.money.lock().kinds() {
+            amounts.enter_period(unix);
+            if amounts.is_known {
+                amounts.count(begun, cost_femtos);
+            }
         }
     }
 
     /// Forgets the spending, but not the reservations. A subject without a budget does not count everything, so the
     /// ledger has to be asked when a budget is added.
     pub(crate) fn forget_spending(&self) {
-        self.amounts.lock().is_known = false;
+        self.money.lock().kinds().for_each(|amounts| amounts.is_known = false);
     }
 
     /// Asks the ledger for the spending of the current period, unless another request does. If the next period begins meanwhile,
@@ -157,8 +167,9 @@ impl BudgetState {
             for _ in 0..MAX_QUESTIONS {
                 let Some(start) = self.begin_lookup(budget, clock.unix_seconds()) else { break };
                 let spending = ask(ledger, subject, question(start)).await?;
-                let amounts = &mut *self.amounts.lock();
-                if (amounts.period, amounts.start) == (budget.period, start) && !amounts.is_known {
+                let money = &mut *self.money.lock();
+                let amounts = money.of(budget.period);
+                if amounts.start == start && !amounts.is_known {
                     amounts.learn(&spending);
                 }
             }
@@ -170,8 +181,8 @@ impl BudgetState {
     /// The start of the period to ask the ledger about. None if the spending is known. From now on this process counts settlements
     /// itself. One that is in the ledger's answer too counts twice, which is safer than not at all.
     fn begin_lookup(&self, budget: Budget, unix: i64) -> Option<i64> {
-        let amounts = &mut *self.amounts.lock();
-        amounts.enter_period(budget.period, unix);
+        let money = &mut *self.money.lock();
+        let amounts = money.around(budget.period, unix);
         if amounts.is_known {
             return None;
         }
@@ -182,7 +193,7 @@ impl BudgetState {
     /// Whether the amounts are those of the period around this moment.
     #[cfg(test)]
     pub(crate) fn is_current(&self, budget: Budget, unix: i64) -> bool {
-        let amounts = self.amounts.lock();
+        let amounts = &self.money.lock().newest;
         amounts.is_known
             && amounts.period == budget.period
             && amounts.valid_from <= unix
@@ -192,30 +203,70 @@ impl BudgetState {
     /// The spent and the reserved amount.
     #[cfg(test)]
     pub(crate) fn figures(&self) -> (i128, i128) {
-        let amounts = self.amounts.lock();
-        (amounts.spent, amounts.reserved)
+        let money = self.money.lock();
+        (money.newest.spent, money.reserved)
+    }
+}
+
+impl Money {
+    /// All kinds of period in use.
+    fn kinds(&mut self) -> impl Iterator<Item = &mut Amounts> {
+        std::iter::once(&mut self.newest).chain(self.former.as_deref_mut())
+    }
+
+    /// The amounts of this kind of period, which become the newest ones. A third kind takes the place of the former one.
+    fn of(&mut self, period: Period) -> &mut Amounts {
+        if self.newest.period != period {
+            let is_used = self.newest.end != 0;
+            match &mut self.former {
+                Some(former) if former.period == period => std::mem::swap(&mut self.newest, former),
+                former => {
+                    let newest = std::mem::replace(&mut self.newest, Amounts { period, ..Amounts::default() });
+                    if is_used {
+                        *former = Some(Box::new(newest));
+                    }
+                }
+            }
+        }
+        &mut self.newest
+    }
+
+    /// The amounts of the period of this kind around this moment.
+    fn around(&mut self, period: Period, unix: i64) -> &mut Amounts {
+        let amounts = self.of(period);
+        amounts.enter_period(unix);
+        amounts
+    }
+
+    /// The amount that is neither spent nor reserved.
+    fn remaining(&mut self, budget: Budget, unix: i64) -> Decision<i128> {
+        let reserved = self.reserved;
+        let amounts = self.around(budget.period, unix);
+        if !amounts.is_known {
+            return Err(BudgetDenial::Unknown);
+        }
+        Ok(budget.femtos().saturating_sub(amounts.spent.saturating_add(reserved)))
     }
 }
 
 impl Amounts {
     /// Changes to the period around this moment.
-    fn enter_period(&mut self, period: Period, unix: i64) {
-        if self.period == period && self.valid_from <= unix && unix < self.end {
+    fn enter_period(&mut self, unix: i64) {
+        if self.valid_from <= unix && unix < self.end {
             return;
         }
-        let (start, end) = period.around(unix);
-        let is_same_kind = self.period == period;
-        if is_same_kind && self.is_known && start > self.start && period.step().is_some() {
+        let (start, end) = self.period.around(unix);
+        if self.is_known && start > self.start && self.period.step().is_some() {
             self.is_known = self.drop_steps_before(start);
         } else {
-            // Nothing is spent yet in a period that begins after all others. In an earlier period, or in one of another kind, only
-            // the ledger knows the spending.
-            self.is_known &= is_same_kind && start >= self.latest_end;
+            // Nothing is spent yet in a period that begins after all others. The spending of an earlier period is known to the
+            // ledger alone.
+            self.is_known &= start >= self.latest_end;
             self.clear();
         }
         self.latest_end = self.latest_end.max(end);
-        (self.period, self.start, self.end) = (period, start, end);
-        self.valid_from = period.step().map_or(start, |step| end - step);
+        (self.start, self.end) = (start, end);
+        self.valid_from = self.period.step().map_or(start, |step| end - step);
     }
 
     /// Takes the steps that leave a rolling period out of its spending. Returns false if it has spending from after its end: the
@@ -253,15 +304,6 @@ impl Amounts {
     fn learn(&mut self, spending: &Spending) {
         spending.steps.iter().for_each(|(begin, femtos)| self.count(*begin, *femtos));
         self.is_known = true;
-    }
-
-    /// The amount that is neither spent nor reserved.
-    fn remaining(&mut self, budget: Budget, unix: i64) -> Decision<i128> {
-        self.enter_period(budget.period, unix);
-        if !self.is_known {
-            return Err(BudgetDenial::Unknown);
-        }
-        Ok(budget.femtos().saturating_sub(self.spent.saturating_add(self.reserved)))
     }
 
     /// The denial with this amount left, in femto-USD.

@@ -71,7 +71,7 @@ impl InProcess {
     /// that, if there is a budget.
     async fn learn_budgets(&self, subjects: &[Arc<Subject>]) -> Result<Option<i64>, Refusal> {
         let mut unix = None;
-        // After a change of a budget's period, requests of the former configuration make the spending unknown again.
+        // A request that waits for the question of another one learns nothing if that question is about another kind of period.
         for _ in 0..MAX_LOOKS {
             let mut has_asked = false;
             for subject in subjects {

@@ -213,4 +213,6 @@ async fn a_changed_period_refuses_nothing_while_requests_of_the_former_one_run()
     for request in running {
         request.await.unwrap().unwrap();
     }
+    // The ledger tells the spending of each period once.
+    assert_eq!(world.ledger.questions.lock().len(), 2);
 }
