@@ -245,12 +245,12 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::time::{Duration, Instant};
 
     use gw_wire::failure::{Failure, FailureKind};
     use secrecy::SecretString;
 
-    use super::{Credentials, KeyState, spread};
+    use super::{Credentials, KeyState, LIMITED_KEY_PAUSE, spread};
     use crate::adapter::Scheme;
 
     fn keys(weights: &[u32]) -> Credentials {
@@ -297,11 +297,13 @@ mod tests {
         two.record_failure(1, &limited);
         assert_eq!(two.states()[1].0, KeyState::Alive, "no pause was asked for");
         assert_eq!(sent(&two, 2), [1, 1], "no other key is alive");
-        limited.retry_after = Some(Duration::from_secs(7));
+        let pause = Duration::from_secs(60);
+        limited.retry_after = Some(pause);
+        let before = Instant::now();
         two.record_failure(1, &limited);
         assert_eq!(two.states()[1].0, KeyState::Resting);
         let super::NoUsableKey(back) = two.next().unwrap_err();
-        assert!(back <= Duration::from_secs(7) && back > Duration::from_secs(5), "{back:?}");
+        assert!(back <= pause && back + before.elapsed() >= pause, "{back:?}");
         assert!(!two.has_other());
         two.record_success(1);
         assert_eq!(sent(&two, 2), [1, 1]);
@@ -310,12 +312,20 @@ mod tests {
     #[test]
     fn after_a_limit_without_a_time_the_other_keys_come_first() {
         let three = keys(&[8, 1, 1]);
-        let limited = Failure::new(FailureKind::RateLimited, "slow");
-        three.record_failure(0, &limited);
+        // The pause is as long as it should be, and then an hour longer, so that a slow test does not outlast it.
+        let limit = |key: usize| {
+            let before = Instant::now();
+            three.record_failure(key, &Failure::new(FailureKind::RateLimited, "slow"));
+            let mut until = three.keys[key].limited_until.lock();
+            let end = until.unwrap();
+            assert!(end >= before + LIMITED_KEY_PAUSE && end <= Instant::now() + LIMITED_KEY_PAUSE);
+            *until = Some(end + Duration::from_secs(3600));
+        };
+        limit(0);
         assert_eq!(sent(&three, 20).iter().filter(|key| **key == 0).count(), 0);
-        three.record_failure(1, &limited);
+        limit(1);
         assert_eq!(sent(&three, 3), [2, 2, 2]);
-        three.record_failure(2, &limited);
+        limit(2);
         assert!(sent(&three, 10).contains(&0), "all are limited, so they take turns");
         assert!(three.has_other());
     }

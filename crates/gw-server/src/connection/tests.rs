@@ -1,4 +1,4 @@
-//! Connections over real sockets, with a small test service.
+//! Connections with a small test service: over real sockets, and in memory where the test's clock is the thing.
 
 use super::*;
 
@@ -6,6 +6,7 @@ use std::convert::Infallible;
 
 use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
+use tokio::io::DuplexStream;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::quiet_body::QuietBody;
@@ -16,18 +17,44 @@ const QUICK: ClientTimeouts = ClientTimeouts {
     send_timeout: Duration::from_millis(300),
 };
 
-struct Server {
-    client: TcpStream,
+struct Server<C> {
+    client: C,
     drain: CancellationToken,
     tracker: TaskTracker,
 }
 
-impl Server {
-    /// Serves one connection. The service echoes method, path and body; `/big` answers 64 MiB, `/refuse` reads no body.
+impl Server<TcpStream> {
+    /// Serves one connection over a real socket.
     async fn with(timeouts: ClientTimeouts) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (socket, _) = listener.accept().await.unwrap();
+        Self::serve(socket, client, timeouts)
+    }
+}
+
+impl Server<DuplexStream> {
+    /// Serves one connection in memory. The clock of such a test is paused: it goes on only while everybody waits, so its times are
+    /// exact on a machine that stands still meanwhile.
+    fn in_memory(timeouts: ClientTimeouts) -> Self {
+        let (client, socket) = tokio::io::duplex(64 << 10);
+        Self::serve(socket, client, timeouts)
+    }
+
+    /// Waits until the server closes, in a test whose clock is paused.
+    async fn closes_within(mut self, from: u64, to: u64) -> String {
+        let start = Instant::now();
+        let heard = timeout(Duration::from_secs(20), self.rest()).await.expect("the connection stays open");
+        let taken = u64::try_from(start.elapsed().as_millis()).unwrap();
+        assert!((from..to).contains(&taken), "closed after {taken} ms");
+        timeout(Duration::from_secs(5), self.tracker.wait()).await.expect("the task ends");
+        heard
+    }
+}
+
+impl<C: AsyncRead + AsyncWrite + Unpin> Server<C> {
+    /// Serves one connection. The service echoes method, path and body; `/big` answers 64 MiB, `/refuse` reads no body.
+    fn serve<T: Transport>(socket: T, client: C, timeouts: ClientTimeouts) -> Self {
         let drain = CancellationToken::new();
         let tracker = TaskTracker::new();
         let is_ending = Arc::new(AtomicBool::new(true));
@@ -90,29 +117,20 @@ impl Server {
         }
         String::from_utf8_lossy(&heard).into_owned()
     }
-
-    async fn closes_within(mut self, from: u64, to: u64) -> String {
-        let start = Instant::now();
-        let heard = timeout(Duration::from_secs(20), self.rest()).await.expect("the connection stays open");
-        let taken = u64::try_from(start.elapsed().as_millis()).unwrap();
-        assert!((from..to).contains(&taken), "closed after {taken} ms");
-        timeout(Duration::from_secs(5), self.tracker.wait()).await.expect("the task ends");
-        heard
-    }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn silence_half_heads_and_half_prefaces_end_at_the_head_timeout() {
     for beginning in ["", "G", "GET / HTTP/1.1\r\nHost: x\r\n", "PRI * HTTP/2.0\r\n", "POST / HT"] {
-        let mut server = Server::with(QUICK).await;
+        let mut server = Server::in_memory(QUICK);
         server.say(beginning).await;
         server.closes_within(200, 2000).await;
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_kept_connection_ends_at_the_idle_timeout() {
-    let mut server = Server::with(QUICK).await;
+    let mut server = Server::in_memory(QUICK);
     for _ in 0..3 {
         server.say("GET /a HTTP/1.1\r\nhost: x\r\n\r\n").await;
         server.hear("GET /a ").await;
@@ -250,27 +268,29 @@ async fn an_idle_http2_connection_is_told_goodbye() {
     drop(sender);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_drain_ends_idle_connections_at_once_and_busy_ones_after_their_answer() {
     let patient = ClientTimeouts {
         head: Duration::from_secs(60),
         idle: Duration::from_secs(60),
         send_timeout: Duration::from_secs(60),
     };
-    let server = Server::with(patient).await;
+    let server = Server::in_memory(patient);
     server.drain.cancel();
     server.closes_within(0, 1000).await;
 
-    let mut server = Server::with(patient).await;
+    let mut server = Server::in_memory(patient);
     server.say("GET /a HTTP/1.1\r\nhost: x\r\n\r\n").await;
     server.hear("GET /a ").await;
     server.drain.cancel();
     server.closes_within(0, 1000).await;
 
-    let mut server = Server::with(patient).await;
+    let mut server = Server::in_memory(patient);
     server.say("POST /a HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n").await;
     server.hear("100 Continue").await;
     server.drain.cancel();
+    // The paused clock goes on once the server knows of the drain and waits again.
+    tokio::time::sleep(Duration::from_millis(1)).await;
     server.say("hi").await;
     let heard = server.closes_within(0, 1000).await;
     assert!(heard.contains("POST /a hi") && heard.contains("connection: close"), "{heard}");

@@ -1,5 +1,6 @@
 //! The rows of a gateway's ledger, read from its store.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use gw_store::Store;
@@ -19,6 +20,16 @@ pub(crate) async fn rows_in(path: &Path, wanted: usize) -> Vec<Entry> {
     let found = rows_of(&store, wanted).await;
     store.close().await;
     found
+}
+
+/// The rows of each hour, or of another span, in the order of the spans. They are told by the times that the gateway recorded, because an
+/// hour may end during a test.
+pub(crate) fn spans(rows: &[Entry], span_ms: i64) -> Vec<Vec<&Entry>> {
+    let mut spans: BTreeMap<i64, Vec<&Entry>> = BTreeMap::new();
+    for row in rows {
+        spans.entry(row.at.div_euclid(span_ms)).or_default().push(row);
+    }
+    spans.into_values().collect()
 }
 
 /// The JSON documents in the data of frames, of every dialect.

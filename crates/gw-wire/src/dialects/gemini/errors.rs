@@ -74,7 +74,7 @@ fn name(status: u16) -> &'static str {
 
 /// Writes an error inside a stream, which has no status of its own.
 pub(super) fn write_stream_error(out: &mut Vec<u8>, error: &StreamError<'_>) {
-    let status = match (error.cause, error.kind) {
+    let status = match (error.cause, error.cause_kind()) {
         ("upstream_overloaded" | "no_available_provider" | "gateway_shutdown", _) => 503,
         ("upstream_timeout", _) => 504,
         ("request_timeout", _) => 408,
@@ -138,6 +138,7 @@ mod tests {
             ("upstream_error", "upstream_overloaded", 503),
             ("insufficient_quota", "insufficient_quota", 429),
             ("invalid_request_error", "content_filter", 400),
+            ("upstream_error", "content_filter", 400),
             ("server_error", "internal_error", 500),
         ] {
             let mut out = Vec::new();

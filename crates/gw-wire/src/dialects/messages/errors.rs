@@ -87,7 +87,7 @@ pub(super) fn stream_error_type(error: &StreamError<'_>) -> &'static str {
         "rate_limit_exceeded" | "upstream_rate_limited" => "rate_limit_error",
         "model_not_found" => "not_found_error",
         "request_too_large" => "request_too_large",
-        _ => kind_type(error.kind),
+        _ => kind_type(error.cause_kind()),
     }
 }
 
@@ -144,6 +144,7 @@ mod tests {
             ("upstream_error", "upstream_overloaded", "overloaded_error"),
             ("insufficient_quota", "insufficient_quota", "billing_error"),
             ("invalid_request_error", "content_filter", "invalid_request_error"),
+            ("upstream_error", "content_filter", "invalid_request_error"),
         ] {
             let error = StreamError { cause, ..StreamError::new("", kind, "upstream_stream_error") };
             assert_eq!(stream_error_type(&error), error_type, "{cause}");

@@ -1,10 +1,11 @@
 //! The cost that an upstream states in its answer is kept beside the gateway's own, to the last digit.
 
+use gw_store::ledger::Entry;
 use gw_testkit::upstream::Recorded;
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway};
 use serde_json::{Value, json};
 
-use crate::harness::ledger::rows;
+use crate::harness::ledger::{rows, spans};
 use crate::harness::{ADMIN, KEY, logged, serve, with};
 
 /// A chat upstream, one with the Messages API and one with the Responses API, all played by one server.
@@ -181,7 +182,7 @@ async fn reports_have_the_sum_and_null_where_no_row_has_one() {
     ask("native/m", "ann").await;
     upstream.respond_with(|request| answer(request, ""));
     ask("claude/m", "ann").await;
-    rows(&gateway, 4).await;
+    let recorded = rows(&gateway, 4).await;
     let admin = gateway.client().with_key(ADMIN);
     let sums = async |query: &str| {
         let report = admin.get(&format!("/admin/v1/usage?{query}")).await.ok().json();
@@ -193,8 +194,19 @@ async fn reports_have_the_sum_and_null_where_no_row_has_one() {
     };
     assert_eq!(sums("by=provider").await, json!([0.25, 0.5, 0.75, null]));
     assert_eq!(sums("by=provider&provider=claude").await, json!([null, null]));
-    for by in ["key", "day", "hour", "surface", "team"] {
+    for by in ["key", "surface", "team"] {
         assert_eq!(sums(&format!("by={by}")).await, json!([0.75, 0.75]), "{by}");
+    }
+    // The four requests may lie in two hours or days. Each row that states a cost states a quarter of a dollar.
+    for (by, span_ms) in [("hour", 3_600_000), ("day", 86_400_000)] {
+        let cost = |rows: &Vec<&Entry>| match rows.iter().filter(|row| row.provider_cost.is_some()).count() {
+            0 => Value::Null,
+            count => json!(0.25 * count as f64),
+        };
+        let mut expected: Vec<Value> = spans(&recorded, span_ms).iter().map(cost).collect();
+        expected.push(json!(0.75));
+        expected.sort_by_key(ToString::to_string);
+        assert_eq!(sums(&format!("by={by}")).await, json!(expected), "{by}");
     }
     // The key is not believed, so no request has an end user.
     assert_eq!(sums("by=end_user").await, json!([0.75, 0.75]));

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use gw_store::ledger::Entry;
 use gw_testkit::upstream::Recorded;
 use gw_testkit::{Answer, Client, FakeUpstream, Gateway};
 use serde_json::{Value, json};
 
 use super::dialects::{bedrock_chunk, frame};
-use crate::harness::ledger::{documents, rows};
+use crate::harness::ledger::{documents, rows, spans};
 use crate::harness::{ADMIN, KEY, logged, serve, with};
 
 const CLAUDE: &str = "claude/claude-opus-5-5";
@@ -249,6 +250,14 @@ async fn nothing_is_put_in_by_default() {
     }
 }
 
+/// The sums of a session's requests: those that used the cache, and those that missed it.
+fn amounts(rows: &[&Entry]) -> [Value; 3] {
+    let is_miss = |row: &&&Entry| row.prompt_cache.as_ref().is_some_and(|used| used.miss.is_some());
+    let misses = rows.iter().filter(is_miss).count();
+    let hits = rows.len() - misses;
+    [hits * 36, hits * 20, misses * 108].map(|sum| if sum == 0 { json!(0) } else { json!(sum as f64 / 1e4) })
+}
+
 #[tokio::test]
 async fn the_answer_the_record_and_the_report_say_what_the_cache_saved_and_cost() {
     let (gateway, client, _upstream, tokens) = start("prompt_cache = \"auto\"", "", "").await;
@@ -296,6 +305,7 @@ async fn the_answer_the_record_and_the_report_say_what_the_cache_saved_and_cost(
     let sums = |row: &Value| {
         ["cache_saved_usd", "cache_surcharge_usd", "cache_lost_usd"].map(|name| row[name].clone())
     };
+    let recorded = rows(&gateway, asked).await;
     for by in ["key", "team", "model", "provider", "surface", "session", "day", "hour"] {
         let report = admin.get(&format!("/admin/v1/usage?by={by}")).await.ok().json();
         let all = [json!(0.0216), json!(0.012), json!(0.0648)];
@@ -307,6 +317,11 @@ async fn the_answer_the_record_and_the_report_say_what_the_cache_saved_and_cost(
                 rows.iter().all(|row| sums(row) == [json!(0.0036), json!(0.002), json!(0.0108)]),
                 "{rows:?}"
             );
+        } else if by == "day" || by == "hour" {
+            let span_ms = if by == "day" { 86_400_000 } else { 3_600_000 };
+            let found: Vec<_> = rows.iter().map(sums).collect();
+            let expected: Vec<_> = spans(&recorded, span_ms).iter().map(|rows| amounts(rows)).collect();
+            assert_eq!(found, expected, "by {by}");
         } else if by != "surface" {
             assert_eq!((rows.len(), sums(&rows[0])), (1, all), "by {by}");
         }

@@ -193,6 +193,14 @@ async fn u17_a_breaker_opens_after_few_failures_and_its_client_notices_nothing()
     assert_eq!(standing(&world, "acme", "acme/plain").await, "able");
 }
 
+/// The openings of a target's circuit, those after a failed probe among them.
+async fn times_opened(world: &World, model: &str) -> u64 {
+    let metrics = world.client.with_key(ADMIN).get("/metrics").await.ok().text();
+    let mut lines = metrics.lines().filter(|line| line.starts_with("gateway_breaker_opened_total"));
+    let line = lines.find(|line| line.contains(model)).expect("its counter");
+    line.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a number")
+}
+
 #[tokio::test]
 async fn u17_one_probe_at_a_time_and_a_quick_recovery() {
     let routing = "retries = 0\n[routing.breaker]\ncooldown_ms = 300\nramp_ms = 0";
@@ -221,11 +229,16 @@ async fn u17_one_probe_at_a_time_and_a_quick_recovery() {
     // During the probe no other request is sent there, and none waits for it.
     let (good, _) = storm(&world, "fast", 50).await;
     assert_eq!((good, world.upstream.hits()), (50, failed + 1), "one probe");
+    // The others are answered first, so that none of them is late enough to be the next probe.
+    let is_answered = || asked.iter().filter(|asked| !asked.is_finished()).count() == 1;
+    eventually("the probe alone is left", || is_answered().then_some(())).await;
+    let opened = times_opened(&world, "acme/fast").await;
     go.fire();
     for asked in asked {
         assert_eq!(asked.await.expect("it was asked"), 200);
     }
-    assert_eq!(standing(&world, "acme", "acme/fast").await, "open", "the probe has failed");
+    // A pause of the test may outlast the cooldown, but the count stays.
+    assert_eq!(times_opened(&world, "acme/fast").await, opened + 1, "the probe has failed");
     // The upstream is healthy again, and the next probe notices.
     let healed = Instant::now();
     world.upstream.respond_with(default_answer);

@@ -8,7 +8,7 @@ use crate::harness::realtime::{
     RealtimeUpstream, created, done, full_usage, refused, session_of, world_with,
 };
 use crate::harness::socket::open_at;
-use crate::harness::{ADMIN, Setup};
+use crate::harness::{ADMIN, KEY, Setup};
 
 const RULES: &str = r#"
 [[budgets]]
@@ -167,19 +167,23 @@ async fn a_key_that_refuses_what_has_no_price_opens_no_session() {
 #[tokio::test]
 async fn sessions_are_bounded_and_idle_ones_are_closed() {
     let upstream = RealtimeUpstream::start().await;
-    let server = "max_websockets = 4\nwebsocket_idle_seconds = 1";
+    let server = "max_websockets = 4";
     let world = world_with(&upstream, Setup { server, ..Setup::default() }).await;
     let admin = world.gateway.client().with_key(ADMIN);
     let (secret, _) = create(&admin, json!({"name": "voice"})).await;
-    let (mut first, _first) = session_of(&upstream, &world, &secret).await;
-    let (mut second, _second) = session_of(&upstream, &world, &secret).await;
+    let _first = session_of(&upstream, &world, &secret).await;
+    let _second = session_of(&upstream, &world, &secret).await;
     let bearer = format!("Bearer {secret}");
     let refusal =
         open_at(world.gateway.addr, "/v1/realtime?model=rt/voice", &[("authorization", &bearer)]).await;
     assert_eq!(refusal.expect_err("the share of a key").status().as_u16(), 429);
+    let server = "websocket_idle_seconds = 1";
+    let world = world_with(&upstream, Setup { server, ..Setup::default() }).await;
+    let (mut first, _first) = session_of(&upstream, &world, KEY).await;
+    let (mut second, _second) = session_of(&upstream, &world, KEY).await;
     assert_eq!((first.closed().await, second.closed().await), (Some(1001), Some(1001)));
     let server = "realtime_session_seconds = 1";
     let world = world_with(&upstream, Setup { server, ..Setup::default() }).await;
-    let (mut client, _session) = session_of(&upstream, &world, crate::harness::KEY).await;
+    let (mut client, _session) = session_of(&upstream, &world, KEY).await;
     assert_eq!(client.closed().await, Some(1001));
 }

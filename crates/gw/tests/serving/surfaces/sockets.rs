@@ -391,13 +391,14 @@ async fn a_shutdown_lets_a_turn_end_and_then_closes_with_1001() {
 
 #[tokio::test]
 async fn sockets_are_bounded_and_idle_ones_are_closed() {
-    let server = "max_websockets = 4\nwebsocket_idle_seconds = 1";
-    let world = Setup { server, ..Setup::default() }.start().await;
-    let mut first = socket(&world).await;
-    let mut second = socket(&world).await;
+    let world = Setup { server: "max_websockets = 4", ..Setup::default() }.start().await;
+    let _open = (socket(&world).await, socket(&world).await);
     let key = format!("Bearer {KEY}");
     let refusal = open(world.gateway.addr, &[("authorization", &key)]).await.expect_err("the share of a key");
     assert_eq!(refusal.status().as_u16(), 429);
+    let world = Setup { server: "websocket_idle_seconds = 1", ..Setup::default() }.start().await;
+    let mut first = socket(&world).await;
+    let mut second = socket(&world).await;
     assert_eq!((first.closed().await, second.closed().await), (Some(1001), Some(1001)));
     drop((first, second));
     let admin = world.gateway.client().with_key(ADMIN);

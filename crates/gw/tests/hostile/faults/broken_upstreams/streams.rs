@@ -8,7 +8,7 @@ use gw_testkit::upstream::{Step, chat_body, sse_data};
 use gw_testkit::{Answer, Signal, within};
 use serde_json::json;
 
-use super::{CHAT, frames, impatient, streamed, text};
+use super::{CHAT, frames, patient, streamed, text};
 use crate::harness::answers::assert_broken_off;
 use crate::harness::{Setup, World, assert_error, chat, chat_with};
 
@@ -22,7 +22,7 @@ async fn broken(world: &World, ending: impl FnOnce(Answer) -> Answer) -> Vec<Str
 
 #[tokio::test]
 async fn u06_stall_between_chunks() {
-    let world = impatient().await;
+    let world = Setup { timeouts: "idle_ms = 300", routing: "retries = 0", ..Setup::default() }.start().await;
     let start = Instant::now();
     world.upstream.enqueue(Answer::sse().data(&text("begun")).hang());
     let mut stream = world.client.stream(CHAT, &streamed()).await;
@@ -42,7 +42,7 @@ async fn u06_stall_between_chunks() {
 
 #[tokio::test]
 async fn u07_reset_in_the_middle() {
-    let world = impatient().await;
+    let world = patient().await;
     let (cut, seen) = (Signal::new(), text("begun"));
     world.upstream.enqueue(Answer::sse().data(&seen).wait(&cut).reset());
     let mut stream = world.client.stream(CHAT, &streamed()).await;
@@ -56,7 +56,7 @@ async fn u07_reset_in_the_middle() {
 
 #[tokio::test]
 async fn u08_clean_end_without_done() {
-    let world = impatient().await;
+    let world = patient().await;
     assert_broken_off(&broken(&world, Answer::end).await, "upstream_stream_error");
     let until_close = Answer::sse_until_close().bytes(format!("data: {}\n\n", text("begun"))).close();
     world.upstream.enqueue(until_close);
@@ -74,7 +74,7 @@ async fn u08_clean_end_without_done() {
 
 #[tokio::test]
 async fn u12_every_legal_way_to_write_an_event_stream() {
-    let world = impatient().await;
+    let world = patient().await;
     let (a, b, end) = (text("A🦀"), text("é—B"), sse_data(&json!({}), Some("stop")));
     let pretty = serde_json::to_string_pretty(&b).expect("JSON").replace('\n', "\ndata: ");
     let transcripts = [
@@ -170,7 +170,7 @@ async fn u14_comments_and_drips_do_not_live_for_ever() {
 
 #[tokio::test]
 async fn u15_an_error_as_the_first_event() {
-    let world = impatient().await;
+    let world = patient().await;
     let errors = [
         "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"overloaded_error\",\"message\":\"Overloaded\"}}\n\n",
         "data: {\"error\":{\"message\":\"The server had an error\",\"type\":\"server_error\",\"code\":null}}\n\n",
@@ -196,7 +196,7 @@ async fn u15_an_error_as_the_first_event() {
 
 #[tokio::test]
 async fn u25_strings_that_break_lines() {
-    let world = impatient().await;
+    let world = patient().await;
     let nasty = "a\nb\r\u{0}c\u{2028}d\u{2029}e\u{85}f\"g\\h";
     let mut body = chat_body(nasty, nasty);
     body["id"] = json!(nasty);
