@@ -89,6 +89,8 @@ pub(crate) async fn report(
     let first = plan.candidates.first();
     let is_known = plan.candidates.iter().all(|candidate| is_priced(request, candidate));
     let (tokens, cost) = worst_case(request, &plan, &snapshot.routing);
+    // No attempt is made that would take the cost beyond the client's maximum.
+    let told_cost = client.max_cost.as_deref().map_or(cost, |most| cost.min(*most));
     let of_edge = client.warnings.iter().map(|warning| Cow::Borrowed(*warning));
     let of_encoding = first.map(|first| encoding_warnings(request, first)).unwrap_or_default();
     let mut warnings: Vec<Cow<'static, str>> = of_edge.chain(of_limits).chain(of_encoding).collect();
@@ -118,7 +120,7 @@ pub(crate) async fn report(
         estimate: Estimate {
             prompt_tokens: first.map_or(0, |first| request.prompt_tokens(first)),
             max_completion_tokens: plan.candidates.iter().map(longest).max().unwrap_or(0),
-            cost_usd: is_known.then(|| RawValue::from_string(cost.to_string()).ok()).flatten(),
+            cost_usd: is_known.then(|| RawValue::from_string(told_cost.to_string()).ok()).flatten(),
         },
         rules,
         would: if refusal.is_some() { "refuse" } else { "serve" },

@@ -41,7 +41,7 @@ use crate::clock;
 use crate::error::{Error, Kind, Result};
 use crate::metrics::Metrics;
 use crate::plan::candidate::{Candidate, Choice, Plan};
-use crate::plan::capability::{capable, keep_preferred, own_tools_fit, speaks_as_needed};
+use crate::plan::capability::{capable, keep_preferred, lacks_feature, own_tools_fit, speaks_as_needed};
 use crate::plan::cost_estimate::likely_cost;
 use crate::plan::snapshot::Snapshot;
 use crate::plan::tenant_policy::permitted;
@@ -95,6 +95,7 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
     let strategy = strategy.unwrap_or(snapshot.routing.strategy);
     let mut candidates: Vec<Candidate> = Vec::with_capacity(named.len());
     let (mut refused, mut excluded) = (None, Vec::new());
+    let mut lacks_features = false;
     for (group, (name, models)) in (0..).zip(&named) {
         let prompt_cache = planner.prompt_cache_of(name);
         if !models.iter().any(|model| caller.may_use(model)) {
@@ -112,14 +113,17 @@ pub(crate) fn plan(planner: PlanRequest<'_>, trace: Option<&mut PlanTrace>) -> R
                     }
                     // The reason of a model that the key may not use would tell the client that the model exists.
                     if may_use(model) {
+                        lacks_features |= lacks_feature(model, request.wanted());
                         refused.get_or_insert(error);
                     }
                 }
             }
         }
     }
-    let is_feature_missing = candidates.is_empty();
+    let is_feature_missing = candidates.is_empty() && lacks_features;
+    // A refusal for another reason than a missing feature stays, because the client asked for something that no better model makes right.
     if routing.allow_upgrade
+        && (is_feature_missing || !candidates.is_empty())
         && let Some((_, requested)) = named.first()
     {
         let more = upgrade::candidates(planner, requested, &candidates);

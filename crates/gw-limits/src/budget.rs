@@ -221,7 +221,8 @@ impl Money {
             match &mut self.former {
                 Some(former) if former.period == period => std::mem::swap(&mut self.newest, former),
                 former => {
-                    let newest = std::mem::replace(&mut self.newest, Amounts { period, ..Amounts::default() });
+                    let newest =
+                        std::mem::replace(&mut self.newest, Amounts { period, ..Amounts::default() });
                     if is_used {
                         *former = Some(Box::new(newest));
                     }

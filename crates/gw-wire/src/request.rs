@@ -31,6 +31,7 @@ pub mod speech;
 mod tools;
 pub mod transcription;
 
+pub use self::continued::CONTINUE_PROMPT;
 pub use body::{Body, known_names as known_parameters, parse_members};
 pub use chat::{ChatRequest, parse_chat};
 pub use completion::{CompletionRequest, Prompt, parse_completion};

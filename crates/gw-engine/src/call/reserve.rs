@@ -18,7 +18,7 @@ use crate::limit_use::is_of_rule;
 use crate::plan::alias_plan::plan_of_alias;
 use crate::plan::candidate::{Candidate, Plan};
 use crate::plan::cost_estimate::{
-    costs, is_priced, least_case, longest_answer, pays_for_all_attempts, worst_case,
+    costs, is_priced, least_case, least_case_at, longest_answer, pays_for_all_attempts, worst_case,
 };
 use crate::plan::room::targets_with_room;
 use crate::rules::RequestRules;
@@ -212,32 +212,104 @@ pub(crate) async fn reserve_more(limiter: &Limiter, call: &mut Call) -> Result<(
     Ok(())
 }
 
-/// Whether a request that failed at a provider, and may be charged for that, can pay another attempt at this candidate. The first
-/// reservation is for one attempt, so the charges of the others are reserved beside it.
+/// Whether a request that may be charged for its attempts so far can pay another one at this candidate.
 pub(crate) async fn can_pay_another(call: &mut Call, candidate: &Candidate) -> bool {
-    let Call { context, plan, progress, .. } = call;
-    let AttemptContext { client, request, snapshot, upstream_calls, limiter, .. } = &*context;
+    let AttemptContext { client, request, upstream_calls, .. } = &call.context;
     let charged = upstream_calls.all().cost;
     if let Some(most) = client.max_cost.as_deref()
         && charged + costs(request, candidate, longest_answer(request, candidate)) > *most
     {
         return false;
     }
+    hold_charges(call, charged).await && grant_pays(call, candidate, charged).await
+}
+
+/// Reserves the charges of the attempts so far beside the first reservation, which is for one attempt. A key and a team whose answers are
+/// cut pay these charges out of their grant, and only the rules hold them here. Returns false if they do not fit.
+async fn hold_charges(call: &mut Call, charged: Money) -> bool {
+    let is_granted = call.held().is_some();
+    let Call { context, plan, progress, .. } = call;
+    let AttemptContext { client, request, snapshot, limiter, .. } = &*context;
     let more = charged - progress.costs().reserved;
-    let subjects = client.subjects();
-    if more <= Money::ZERO || subjects.is_empty() || pays_for_all_attempts(request, plan, &snapshot.routing) {
+    let of_rules = || client.rules.as_ref().map(|rules| rules.of_counters()).unwrap_or_default();
+    let subjects = if is_granted { of_rules() } else { client.subjects() };
+    if more <= Money::ZERO
+        || subjects.is_empty() && !is_granted
+        || pays_for_all_attempts(request, plan, &snapshot.routing)
+    {
         return true;
     }
-    let (id, femtos) = (format!("{}+{}", client.request_id, progress.records.len()), more.femtos());
-    let Ok((reserved, _)) = limiter.reserve_up_to(&id, subjects, 0, femtos, femtos).await else {
-        return false;
-    };
+    if !subjects.is_empty() {
+        // A stream that grows has the ids without a letter.
+        let (id, femtos) = (format!("{}+c{}", client.request_id, progress.records.len()), more.femtos());
+        let Ok((reserved, _)) = limiter.reserve_up_to(&id, subjects, 0, femtos, femtos).await else {
+            return false;
+        };
+        progress.settlement.hold_more(reserved);
+    }
     progress.costs().reserved = charged;
-    progress.settlement.hold_more(reserved);
     if client.rules.is_some() {
         progress.settlement.rule_holds().outgrow();
     }
     true
+}
+
+/// Whether the grant of a budget that must not be exceeded pays the charges so far and at least a short answer of this candidate. The grant
+/// grows to the candidate's longest answer, as far as the budget has more.
+async fn grant_pays(call: &mut Call, candidate: &Candidate, charged: Money) -> bool {
+    let Some(held) = call.held() else { return true };
+    let AttemptContext { client, request, limiter, .. } = &call.context;
+    let least = charged + least_case_at(request, candidate) - held;
+    let most = charged + costs(request, candidate, longest_answer(request, candidate)) - held;
+    if most <= Money::ZERO {
+        return true;
+    }
+    // A grant of nothing needs no reservation, and each larger grant has an id of its own.
+    let (most, at_least) = (most.femtos(), least.femtos().max(1));
+    let id = format!("{}+g{}", client.request_id, held.femtos());
+    let grown = limiter.reserve_up_to(&id, client.caller.subjects(), 0, most, at_least).await;
+    match grown {
+        Ok((reserved, granted)) => {
+            call.progress.settlement.hold_more(reserved);
+            call.hold_further(Money::from_femtos(granted));
+            true
+        }
+        Err(_) => least <= Money::ZERO,
+    }
+}
+
+/// Whether a request can pay two attempts at one time, one of which is cancelled after it has read its prompt. The client's maximum has to
+/// hold both at their longest, because the client states it for the worst case. A budget that must not be exceeded has to hold the
+/// prompt of the one and a short answer of the other.
+pub(crate) fn can_pay_both(call: &Call, first: &Candidate, second: &Candidate) -> bool {
+    let AttemptContext { client, request, upstream_calls, .. } = &call.context;
+    let (most, held) = (client.max_cost.as_deref(), call.held());
+    if most.is_none() && held.is_none() {
+        return true;
+    }
+    let charged = upstream_calls.all().cost;
+    let whole = |candidate: &Candidate| costs(request, candidate, longest_answer(request, candidate));
+    let least =
+        |winner: &Candidate, loser: &Candidate| least_case_at(request, winner) + request.prompt_cost(loser);
+    most.is_none_or(|most| charged + whole(first) + whole(second) <= *most)
+        && held.is_none_or(|held| charged + least(first, second).max(least(second, first)) <= held)
+}
+
+impl Call {
+    /// The money that the budget of the key or its team has granted, if it must not be exceeded.
+    pub(crate) fn held(&self) -> Option<Money> {
+        self.reservation.as_ref().map(|reservation| reservation.held).or(self.context.granted)
+    }
+
+    /// Adds to the granted money.
+    pub(crate) fn hold_further(&mut self, more: Money) {
+        if let Some(reservation) = &mut self.reservation {
+            reservation.held += more;
+        }
+        if let Some(granted) = &mut self.context.granted {
+            *granted += more;
+        }
+    }
 }
 
 /// Reserves for the caller's subjects. If the budget of the key or its team must not be exceeded, a part of the worst case is enough,

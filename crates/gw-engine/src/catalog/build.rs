@@ -310,6 +310,7 @@ fn blank(id: &str, provider: &str, upstream_model: &str) -> Model {
         id_end: 0,
         performance_at: 0..0,
         entry_end: Bytes::new(),
+        revision: 0,
     }
 }
 

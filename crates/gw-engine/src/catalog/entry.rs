@@ -1,6 +1,7 @@
 //! The JSON of one catalogue entry, written once when the catalogue is built.
 
 use std::fmt::Display;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use bytes::Bytes;
 
@@ -34,6 +35,9 @@ pub(super) fn render(model: &mut Model, provenance: Provenance<'_>) {
     let performance_at = start..entry.buffer_len();
     entry.object("quality_scores", |scores| quality(scores, model));
     extras(&mut entry, model);
+    let mut hasher = DefaultHasher::new();
+    (&out, &model.upstream_model, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
+    model.revision = hasher.finish();
     model.entry = Bytes::copy_from_slice(&out);
     model.id_end = id_end;
     model.performance_at = performance_at;

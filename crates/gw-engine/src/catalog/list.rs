@@ -46,9 +46,10 @@ struct ListParameters<'q> {
 impl<'q> ListParameters<'q> {
     fn read(query: &'q Query, index: &Index, visible: Visible<'_>) -> Result<Self> {
         let limit = query.whole("limit", 1)?;
-        if let Some(limit) = limit.filter(|limit| *limit > MAX_PAGE_ENTRIES) {
+        if limit.is_some_and(|limit| limit > MAX_PAGE_ENTRIES) {
+            let given = shown(query.last("limit").unwrap_or_default());
             let message = format!(
-                "Invalid 'limit': integer above maximum value. Expected a value <= {MAX_PAGE_ENTRIES}, but got {limit} instead."
+                "Invalid 'limit': integer above maximum value. Expected a value <= {MAX_PAGE_ENTRIES}, but got {given} instead."
             );
             return Err(invalid("integer_above_max_value", message));
         }

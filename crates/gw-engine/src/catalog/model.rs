@@ -136,6 +136,8 @@ pub struct Model {
     pub(super) performance_at: Range<usize>,
     /// The rest of the full entry, closing brace included.
     pub(super) entry_end: Bytes,
+    /// A digest of what the configuration and the catalogue say of the model. Replicas with equal configurations have equal ones.
+    pub(crate) revision: u64,
 }
 
 impl Model {

@@ -54,6 +54,8 @@ pub(crate) struct CallSize {
     pub(crate) is_limited_to_one_call: bool,
     /// The provider is sent something whose price the catalogue cannot hold.
     pub(crate) is_unpriced: bool,
+    /// Each answer begins with its prompt (`echo`), which the model did not write.
+    pub(crate) echoes: bool,
     /// Units other than tokens.
     pub(crate) units: Units,
     /// The most units of the call, if the request bounds them.
@@ -69,6 +71,16 @@ impl CallSize {
     /// The units that the call has, or the most of them if they are not known yet: a recording may not tell its duration.
     pub(crate) fn likely_units(&self) -> Units {
         if self.units.is_none() { self.reserved_units() } else { self.units }
+    }
+
+    /// The bytes of an answer that repeat prompts, as estimated as the tokens of the prompts.
+    fn echoed_bytes(&self) -> u64 {
+        if !self.echoes {
+            return 0;
+        }
+        let prompts = self.prompts.max(1);
+        let text = self.prompt_tokens.saturating_sub(prompts.saturating_mul(FRAME_TOKENS));
+        text.saturating_mul(self.answers.div_ceil(prompts)).saturating_mul(BYTES_PER_TOKEN)
     }
 }
 
@@ -348,6 +360,7 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
         prompt_tokens: text.saturating_add(count.saturating_mul(FRAME_TOKENS)),
         prompts: count,
         answers: u64::from(made).saturating_mul(count),
+        echoes: request.echo,
         ..CallSize::default()
     }
 }

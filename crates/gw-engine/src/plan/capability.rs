@@ -63,7 +63,8 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: RequiredCapabi
     match wanted {
         RequiredCapabilities::Chat { needs, n } => {
             writes_text(model, "chat")?;
-            chat_needs(model, can.openai_fields, needs)?;
+            listed_features(model, needs)?;
+            chat_fields(id, can.openai_fields, needs)?;
             within_max_tools(id, model.max_tools.or(can.max_tools), needs.tool_count)?;
             several_choices(id, &can, n, 1)
         }
@@ -85,6 +86,17 @@ pub(crate) fn capable(model: &Model, provider: &Provider, wanted: RequiredCapabi
             }
             request.check(model, provider)
         }
+    }
+}
+
+/// Whether the model's catalogue entry lacks a feature or a kind of input that a chat needs. Another model may have it. Every other refusal
+/// is about the kind of the request or about a provider's API, so no upgrade may hide it.
+pub(crate) fn lacks_feature(model: &Model, wanted: RequiredCapabilities<'_>) -> bool {
+    match wanted {
+        RequiredCapabilities::Chat { needs, .. } => {
+            writes_text(model, "chat").is_ok() && listed_features(model, needs).is_err()
+        }
+        RequiredCapabilities::Completion { .. } | RequiredCapabilities::OneShot(_) => false,
     }
 }
 
@@ -124,7 +136,8 @@ fn writes_text(model: &Model, work: &str) -> Result<()> {
     }
 }
 
-fn chat_needs(model: &Model, openai_fields: bool, needs: &Needs) -> Result<()> {
+/// Checks the features and the kinds of input that the model's catalogue entry lists.
+fn listed_features(model: &Model, needs: &Needs) -> Result<()> {
     let id = &model.id;
     if needs.tools && !model.supports("function_calling") {
         return Err(unsupported_parameter("tools", id));
@@ -141,6 +154,11 @@ fn chat_needs(model: &Model, openai_fields: bool, needs: &Needs) -> Result<()> {
     if needs.audio_input && !model.supports("audio") && !model.accepts_input("audio") {
         return Err(unsupported_value("messages", "audio content is not", id));
     }
+    Ok(())
+}
+
+/// Checks the parts of a chat that only providers with OpenAI's fields serve.
+fn chat_fields(id: &str, openai_fields: bool, needs: &Needs) -> Result<()> {
     if needs.audio_output && !openai_fields {
         return Err(unsupported_value("modalities", "audio output is not", id));
     }

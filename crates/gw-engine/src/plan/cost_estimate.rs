@@ -11,7 +11,8 @@
 use gw_wire::dialects::ClientDialect;
 use gw_wire::hosted_tools::HostedCalls;
 use gw_wire::money::Money;
-use gw_wire::usage::{Units, Usage, small};
+use gw_wire::request::CONTINUE_PROMPT;
+use gw_wire::usage::{BYTES_PER_TOKEN, Units, Usage, small};
 
 use crate::catalog::prices::Prices;
 use crate::error::{Error, Kind, Result};
@@ -19,6 +20,7 @@ use crate::plan::call_size::CallSize;
 use crate::plan::candidate::{Candidate, Plan};
 use crate::plan::hedge_pair::may_hedge;
 use crate::request::ValidatedRequest;
+use crate::request::one_shot::FRAME_TOKENS;
 use crate::settings::RoutingSettings;
 
 /// Tokens of an answer that neither the request nor the model bounds.
@@ -26,6 +28,8 @@ const UNBOUNDED_ANSWER_TOKENS: u64 = 4_096;
 
 /// Tokens of the shortest answer that is worth beginning.
 const SHORT_ANSWER_TOKENS: u64 = 64;
+/// Tokens of the instruction to continue an answer, with the frames of its message and of that of the answer so far.
+const CONTINUATION_TOKENS: u64 = (CONTINUE_PROMPT.len() as u64).div_ceil(BYTES_PER_TOKEN) + 2 * FRAME_TOKENS;
 /// Tokens that no answer exceeds.
 const MAX_ANSWER_TOKENS: u64 = 1 << 24;
 
@@ -98,10 +102,10 @@ fn sum_of_calls(
         return (tokens, cost);
     }
     if pays_for_all_attempts(request, plan, routing) {
-        // Each upstream that continues an answer reads the prompt again, and the text so far.
-        let times = plan.candidates.len().min(routing.max_attempts as usize).max(1);
-        let all = (0..times).fold(Money::ZERO, |sum, _| sum + cost);
-        return (tokens.saturating_mul(times as u64), all);
+        let further = plan.candidates.len().min(routing.max_attempts as usize).saturating_sub(1);
+        let (more, dearer) = continued(request, plan, (tokens, cost));
+        let all = (0..further).fold(cost, |sum, _| sum + dearer);
+        return (tokens.saturating_add(more.saturating_mul(further as u64)), all);
     }
     // A hedge calls two upstreams, and both read the prompt and run tools.
     let pairs = plan.candidates.iter().zip(plan.candidates.iter().skip(1));
@@ -110,6 +114,30 @@ fn sum_of_calls(
     let read = pairs.flat_map(|(first, second)| [read(first), read(second)]);
     let (beside, dearer) = read.fold((0, Money::ZERO), most);
     (tokens.saturating_add(beside), cost + dearer)
+}
+
+/// The tokens and the cost of a call that continues an answer, where `first` are those of the call that begins it. An upstream that
+/// continues an answer reads the prompt again, the answer so far, and the instruction to continue it. All calls together write one
+/// answer, so that a limit of tokens counts the answer so far as that of the call before.
+fn continued(request: &ValidatedRequest, plan: &Plan, first: (u64, Money)) -> (u64, Money) {
+    let ValidatedRequest::Chat(chat) = request else { return first };
+    if !chat.wants_plain_text() {
+        return first;
+    }
+    let longest = plan.candidates.iter().map(|candidate| longest_answer(request, candidate)).max();
+    let more = longest.unwrap_or_default().saturating_add(CONTINUATION_TOKENS);
+    let cost_at = |candidate: &Candidate| {
+        let (kinds, answer) = (CostlyTokens::of(request, candidate), longest_answer(request, candidate));
+        let mut sum = Money::ZERO;
+        request.each_size(candidate, |size| {
+            let prompt_tokens = size.prompt_tokens.saturating_add(more);
+            sum += kinds.cost_of(request, candidate, &CallSize { prompt_tokens, ..size }, answer);
+        });
+        sum
+    };
+    let (tokens, cost) = first;
+    let dearest = plan.candidates.iter().map(cost_at).fold(cost, Ord::max);
+    (tokens.saturating_add(CONTINUATION_TOKENS), dearest)
 }
 
 /// Whether the worst case is that of all attempts together: one after the other they may write a part of the answer.
@@ -190,6 +218,11 @@ pub(crate) fn keep_within(request: &ValidatedRequest, plan: &mut Plan, most: Mon
 pub(crate) fn least_case(request: &ValidatedRequest, plan: &Plan) -> Money {
     let one = |candidate: &Candidate| costs(request, candidate, SHORT_ANSWER_TOKENS);
     plan.candidates.iter().map(one).max().unwrap_or_default()
+}
+
+/// The least that one candidate needs: its prompts, and a few words of each answer or the whole of a shorter one.
+pub(crate) fn least_case_at(request: &ValidatedRequest, candidate: &Candidate) -> Money {
+    costs(request, candidate, longest_answer(request, candidate).min(SHORT_ANSWER_TOKENS))
 }
 
 /// The longest answer in tokens that an amount of money can pay at a candidate; None if the model has no price.

@@ -9,6 +9,8 @@ use gw_wire::request::ChatRequest;
 use memchr::memmem;
 
 use crate::call::Call;
+use crate::plan::candidate::Candidate;
+use crate::plan::tenant_policy::is_forwarded;
 use crate::request::ValidatedRequest;
 use crate::response_cache::caching::ResponseCache;
 use crate::response_cache::embeddings::request::EmbeddingsCacheRequest;
@@ -51,7 +53,7 @@ impl CacheUse {
             {
                 None
             }
-            ValidatedRequest::Chat(request) if may_stream_more_than_events(request) => None,
+            ValidatedRequest::Chat(request) if may_stream_more_than_events(call, request) => None,
             ValidatedRequest::OneShot(request) => request
                 .embeddings()
                 .and_then(|request| EmbeddingsCacheRequest::of(cache, call, request, directives, ttl))
@@ -72,14 +74,20 @@ impl CacheUse {
 
 /// Whether the client's own dialect may stream parts that the events of a shared stream do not hold. The answer does not depend on the
 /// cache, so such a request has a stream of its own.
-fn may_stream_more_than_events(request: &ChatRequest) -> bool {
+fn may_stream_more_than_events(call: &Call, request: &ChatRequest) -> bool {
     let Some(client) = request.client.as_ref().filter(|_| request.stream) else { return false };
-    let asked_with: &[u8] = match client.form.dialect() {
-        ClientDialect::Messages => b"\"citations\"",
-        ClientDialect::Responses => b"logprobs",
-        ClientDialect::OpenAi | ClientDialect::Gemini => return false,
-    };
-    memmem::find(&client.native.bytes, asked_with).is_some()
+    let asks_with = |member: &[u8]| memmem::find(&client.native.bytes, member).is_some();
+    match client.form.dialect() {
+        ClientDialect::Messages => asks_with(b"\"citations\""),
+        ClientDialect::Responses => {
+            let has_phases = |candidate: &Candidate| {
+                candidate.model.rules.is_some_and(|rules| rules.answers_in_phases)
+                    && is_forwarded(candidate, client)
+            };
+            asks_with(b"logprobs") || call.plan.candidates.iter().any(has_phases)
+        }
+        ClientDialect::OpenAi | ClientDialect::Gemini => false,
+    }
 }
 
 impl ResponseCache {

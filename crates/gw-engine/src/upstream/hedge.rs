@@ -14,6 +14,7 @@ use gw_wire::money::Money;
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::progress::CallProgress;
+use crate::call::reserve::can_pay_both;
 use crate::call::upstream_call::Attempt;
 use crate::clock;
 use crate::plan::candidate::{Candidate, Plan};
@@ -181,7 +182,10 @@ fn hedge(call: &Call, index: usize, candidate: &Candidate) -> Option<(usize, Dur
         rules.may_be_of_targets()
             && rules.at(&call.context.limiter, call.context.client.asker(), second.serving()).is_some()
     };
-    if !is_possible || call.context.client.rules.as_deref().is_some_and(has_rules) {
+    if !is_possible
+        || call.context.client.rules.as_deref().is_some_and(has_rules)
+        || !can_pay_both(call, candidate, second)
+    {
         return None;
     }
     Some((second_index, hedge_after(&settings, &candidate.model.measured)?))

@@ -306,10 +306,8 @@ fn settle<T>(
     body
 }
 
-/// Replaces a missing `system_fingerprint`. It is stable for a provider, model and program version.
+/// Replaces a missing `system_fingerprint`. It changes with the model's entry in the configuration and the catalogue, and with the
+/// program's version.
 pub(crate) fn fingerprint(candidate: &Candidate) -> String {
-    use std::hash::{DefaultHasher, Hash, Hasher};
-    let mut hasher = DefaultHasher::new();
-    (&*candidate.model.id, &*candidate.model.upstream_model, env!("CARGO_PKG_VERSION")).hash(&mut hasher);
-    format!("fp_{:010x}", hasher.finish() & 0xff_ffff_ffff)
+    format!("fp_{:010x}", candidate.model.revision & 0xff_ffff_ffff)
 }

@@ -96,6 +96,7 @@ pub(super) fn text_choices(request: &Value) -> DemoChoices {
             let mut answer = DemoChoice::limited(echo(index, quoted(prompt, count)), request);
             if echoed {
                 answer.text.insert_str(0, prompt);
+                answer.echoed_bytes = prompt.len();
             }
             answer
         })

@@ -9,6 +9,8 @@ use super::tools::DemoToolCall;
 #[derive(Debug, Default)]
 pub(super) struct DemoChoice {
     pub(super) text: String,
+    /// The bytes of the prompt at the begin of the text.
+    pub(super) echoed_bytes: usize,
     pub(super) called: Vec<DemoToolCall>,
     /// The tools were offered as legacy functions.
     pub(super) is_legacy: bool,
@@ -17,9 +19,10 @@ pub(super) struct DemoChoice {
 }
 
 impl DemoChoice {
-    /// The words of the text and of the arguments.
+    /// The words of the text behind its prompt, and of the arguments.
     pub(super) fn tokens(&self) -> u64 {
-        words(&self.text) + self.called.iter().map(|called| words(&called.arguments) + 1).sum::<u64>()
+        let written = self.text.get(self.echoed_bytes..).unwrap_or_default();
+        words(written) + self.called.iter().map(|called| words(&called.arguments) + 1).sum::<u64>()
     }
 
     pub(super) fn finish(&self) -> &'static str {

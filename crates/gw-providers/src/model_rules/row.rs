@@ -258,6 +258,8 @@ pub struct Row {
     pub fills_in: bool,
     /// The model makes images by `predict` instead of `generateContent`.
     pub predicts_images: bool,
+    /// Answers on OpenAI's Responses API may consist of several messages with a `phase` each.
+    pub answers_in_phases: bool,
     /// Tokens of prompt and answer together, if equal for all models of the row.
     pub context_tokens: Option<u64>,
     /// The most tokens of an answer, if equal for all models of the row.
@@ -304,6 +306,7 @@ impl Default for Row {
             limit_name: LimitName::default(),
             fills_in: false,
             predicts_images: false,
+            answers_in_phases: false,
             context_tokens: None,
             max_output_tokens: None,
             limits_source: String::new(),

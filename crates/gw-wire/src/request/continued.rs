@@ -9,7 +9,7 @@ use crate::json::{Kind, ObjectWriter, View};
 use crate::usage::Usage;
 
 /// The instruction to the next model. Not every provider accepts a conversation that ends with the assistant's message.
-const CONTINUE_PROMPT: &str = "Your last message was cut off by a technical fault. Continue it exactly from where it stops, even in the \
+pub const CONTINUE_PROMPT: &str = "Your last message was cut off by a technical fault. Continue it exactly from where it stops, even in the \
      middle of a word or sentence. Do not repeat anything of it, and do not say anything about the fault.";
 
 impl ChatRequest {

@@ -197,13 +197,25 @@ pub(crate) fn number(path: &Path<'_>, value: View<'_>, range: &RangeInclusive<f6
         _ => None,
     };
     let number = parsed.ok_or_else(|| wrong_type(path, "a decimal", value))?;
-    if number < *range.start() {
-        return Err(out_of_range(path, "decimal", true, *range.start(), value.text()));
+    let (min, max) = (*range.start(), *range.end());
+    let is_farther = |bound| is_farther_than(value.text(), bound);
+    if number < min || number <= min && min < 0.0 && is_farther(min) {
+        return Err(out_of_range(path, "decimal", true, min, value.text()));
     }
-    if number > *range.end() {
-        return Err(out_of_range(path, "decimal", false, *range.end(), value.text()));
+    if number > max || number >= max && max > 0.0 && is_farther(max) {
+        return Err(out_of_range(path, "decimal", false, max, value.text()));
     }
     Ok(number)
+}
+
+/// Whether a number is farther from zero than a whole bound, though the nearest float is the bound. A number with an exponent counts as
+/// that float.
+fn is_farther_than(text: &str, bound: f64) -> bool {
+    let Some((whole, fraction)) = text.trim_start_matches('-').split_once('.') else { return false };
+    let is_plain = fraction.bytes().all(|digit| digit.is_ascii_digit());
+    is_plain
+        && fraction.bytes().any(|digit| digit != b'0')
+        && whole.parse::<f64>().is_ok_and(|whole| whole >= bound.abs())
 }
 
 fn out_of_range(path: &Path<'_>, sort: &str, below: bool, limit: impl fmt::Display, got: &str) -> Invalid {

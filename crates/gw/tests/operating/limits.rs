@@ -4,6 +4,7 @@ mod budget_cuts;
 mod budget_periods;
 pub(crate) mod budgets;
 mod dry_runs;
+mod further_attempts;
 mod overload;
 mod rules;
 mod sent_text;

@@ -9,6 +9,7 @@ mod preset_names;
 mod presets;
 mod properties;
 pub(crate) mod strategies;
+mod upgrades;
 
 use gw_testkit::sse::{chunks, text_of};
 use gw_testkit::upstream::{chat_body, sse_data};

@@ -27,6 +27,7 @@ impl CallSize {
     /// something was read or written.
     pub(crate) fn usage(&self, reported: Option<Usage>, answer_bytes: u64, model: &Model) -> Usage {
         let prices = model.prices.as_ref().map(|prices| &prices.gateway);
+        let written_bytes = answer_bytes.saturating_sub(self.echoed_bytes());
         let estimate = Usage {
             hosted: self.hosted,
             has_unpriced: self.is_unpriced,
@@ -34,7 +35,7 @@ impl CallSize {
             audio_prompt: priced_part(self.audio_tokens, prices.and_then(|it| it.audio_input)),
             image_prompt: priced_part(self.image_tokens, prices.and_then(|it| it.image_input)),
             // The usage counts complete images.
-            ..Usage::estimate(self.prompt_tokens, if self.makes_images() { 0 } else { answer_bytes })
+            ..Usage::estimate(self.prompt_tokens, if self.makes_images() { 0 } else { written_bytes })
         };
         let Some(mut usage) = reported else {
             return self.with_unseen_images(estimate, answer_bytes, model);

@@ -8,6 +8,7 @@ use gw_wire::conversation::{Content, Conversation, Message, Part, Role, Source, 
 use gw_wire::failure::Failure;
 use gw_wire::json::{ObjectWriter, write_object};
 
+use crate::adapters::call_ids::PairedIds;
 use crate::adapters::native::unsupported;
 use crate::adapters::replay::order::{self, arrange};
 use crate::model_rules::{ModelRules, Thinks};
@@ -31,6 +32,8 @@ enum ContentItem<'m> {
 pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Result<CohereMessages, Failure> {
     let thinks = !matches!(rules.thinks, Thinks::Never | Thinks::Unknown);
     let mut written = CohereMessages { json: vec![b'['], documents: Vec::new() };
+    // Equal ids would leave open which call a result answers.
+    let mut ids = PairedIds::new(own_id);
     for message in &conversation.messages {
         let pieces = pieces(message, &mut written.documents)?;
         if message.role == Role::Assistant && pieces.is_empty() && message.tool_calls.is_empty() {
@@ -39,29 +42,35 @@ pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Resul
         if written.json.len() > 1 {
             written.json.push(b',');
         }
+        let ids = ids.of_message(message);
         let arranged = if message.role == Role::Assistant { arrange(message) } else { None };
         // A message has only one plan.
         let plans = |pieces: &Vec<order::ReplayedBlock<'_, '_>>| {
             pieces.iter().filter(|piece| matches!(piece, order::ReplayedBlock::Plan(_))).count()
         };
         if let Some(arranged) = arranged.filter(|pieces| plans(pieces) <= 1) {
-            write_object(&mut written.json, |out| as_it_came(out, message, &arranged));
+            write_object(&mut written.json, |out| as_it_came(out, message, &arranged, &ids.calls));
             continue;
         }
         write_object(&mut written.json, |out| match message.role {
             Role::System => spoken(out, "system", &pieces),
             Role::User => spoken(out, "user", &pieces),
             Role::Assistant if message.tool_calls.is_empty() => spoken(out, "assistant", &pieces),
-            Role::Assistant => calling(out, message, &pieces, thinks),
+            Role::Assistant => calling(out, message, &pieces, thinks, &ids.calls),
             Role::Tool => {
                 out.string("role", "tool");
-                out.string("tool_call_id", split_thought(&message.tool_call_id).0);
+                out.string("tool_call_id", &ids.result);
                 content(out, &pieces);
             }
         });
     }
     written.json.push(b']');
     Ok(written)
+}
+
+/// The id that the model gave to a call.
+fn own_id(id: &str) -> Cow<'_, str> {
+    Cow::Borrowed(split_thought(id).0)
 }
 
 fn spoken(out: &mut ObjectWriter<'_>, role: &str, pieces: &[ContentItem<'_>]) {
@@ -98,7 +107,13 @@ fn write_piece(part: &mut ObjectWriter<'_>, piece: &ContentItem<'_>) {
 }
 
 /// Writes an assistant's message with calls. Its text is the plan. Reasoning goes back only to a model that reasons.
-fn calling(out: &mut ObjectWriter<'_>, message: &Message<'_>, pieces: &[ContentItem<'_>], thinks: bool) {
+fn calling(
+    out: &mut ObjectWriter<'_>,
+    message: &Message<'_>,
+    pieces: &[ContentItem<'_>],
+    thinks: bool,
+    ids: &[String],
+) {
     out.string("role", "assistant");
     let thought = message.reasoning.as_deref().filter(|thought| thinks && !thought.is_empty());
     if let Some(thought) = thought {
@@ -117,12 +132,17 @@ fn calling(out: &mut ObjectWriter<'_>, message: &Message<'_>, pieces: &[ContentI
     if !plan.is_empty() {
         out.string("tool_plan", &plan.join("\n"));
     }
-    calls(out, message);
+    calls(out, message, ids);
 }
 
 /// Writes an answer of Cohere's own as Cohere gave it (`content` may hold thoughts:
 /// `ThinkingAssistantMessageV2ContentOneItem` of its SDK, read 2026-11-22).
-fn as_it_came(out: &mut ObjectWriter<'_>, message: &Message<'_>, arranged: &[order::ReplayedBlock<'_, '_>]) {
+fn as_it_came(
+    out: &mut ObjectWriter<'_>,
+    message: &Message<'_>,
+    arranged: &[order::ReplayedBlock<'_, '_>],
+    ids: &[String],
+) {
     out.string("role", "assistant");
     let (mut items, mut has_text, mut is_plan_last) = (Vec::with_capacity(arranged.len()), false, false);
     for piece in arranged {
@@ -143,7 +163,7 @@ fn as_it_came(out: &mut ObjectWriter<'_>, message: &Message<'_>, arranged: &[ord
         out.array("content", items, |out, piece| write_object(out, |part| write_piece(part, &piece)));
     }
     if !message.tool_calls.is_empty() {
-        calls(out, message);
+        calls(out, message, ids);
     }
 }
 
@@ -152,10 +172,10 @@ fn own(text: &str, has_break: bool) -> &str {
     text.strip_prefix('\n').filter(|_| has_break).unwrap_or(text)
 }
 
-fn calls(out: &mut ObjectWriter<'_>, message: &Message<'_>) {
-    out.array("tool_calls", &message.tool_calls, |out, call| {
+fn calls(out: &mut ObjectWriter<'_>, message: &Message<'_>, ids: &[String]) {
+    out.array("tool_calls", message.tool_calls.iter().zip(ids), |out, (call, id)| {
         write_object(out, |entry| {
-            entry.string("id", split_thought(&call.id).0);
+            entry.string("id", id);
             entry.string("type", "function");
             entry.object("function", |function| {
                 function.string("name", &call.name);

@@ -22,6 +22,8 @@ pub(super) struct UsageMetadata<'a> {
     prompt_tokens_details: Option<&'a RawValue>,
     #[serde(borrow)]
     candidates_tokens_details: Option<&'a RawValue>,
+    #[serde(borrow)]
+    cache_tokens_details: Option<&'a RawValue>,
 }
 
 /// A count, and whether it was unbelievable and had to be changed.
@@ -69,17 +71,29 @@ impl UsageMetadata<'_> {
             None => total.map_or(0, |total| total.saturating_sub(prompt)),
         };
         is_odd |= cached > Some(prompt);
+        let cached = cached.map(|cached| cached.min(prompt));
         Some(Usage {
             prompt,
             completion,
-            cached: cached.map(|cached| cached.min(prompt)),
+            cached,
             reasoning: thoughts.map(|thoughts| thoughts.min(completion)),
-            audio_prompt: tokens_of("AUDIO", self.prompt_tokens_details, prompt),
+            audio_prompt: self.fresh_audio(prompt, cached.unwrap_or(0)),
             audio_completion: tokens_of("AUDIO", self.candidates_tokens_details, completion),
             image_completion: tokens_of("IMAGE", self.candidates_tokens_details, completion),
             estimated: is_odd,
             ..Usage::default()
         })
+    }
+
+    /// The audio of the prompt that was not in the cache: all that was there has the price of cached tokens. All audio of the prompt
+    /// counts if the upstream does not tell the kinds of the cached tokens.
+    fn fresh_audio(&self, prompt: u64, cached: u64) -> Option<u32> {
+        let audio = tokens_of("AUDIO", self.prompt_tokens_details, prompt)?;
+        if self.cache_tokens_details.is_none() {
+            return Some(audio);
+        }
+        let of_cache = tokens_of("AUDIO", self.cache_tokens_details, cached).unwrap_or(0);
+        Some(audio.saturating_sub(of_cache).min(small(prompt.saturating_sub(cached))))
     }
 }
 
@@ -201,6 +215,37 @@ mod tests {
             let usage = serde_json::from_str::<UsageMetadata<'_>>(&json).unwrap().usage().unwrap();
             assert_eq!((usage.prompt, usage.image_completion), (3, None), "{odd}");
         }
+    }
+
+    #[test]
+    fn cached_audio_has_the_price_of_cached_tokens() {
+        // Nano-dollars, where a million tokens cost 0.30 (text), 1.00 (audio), 0.03 (cached) and 2.50 dollars (output).
+        let counted = |prompt: u64, (text, audio): (u64, u64), cached: u64, of_cache: &str| {
+            let json = format!(
+                r#"{{"promptTokenCount":{prompt},"candidatesTokenCount":10,"cachedContentTokenCount":{cached},
+                "promptTokensDetails":[{{"modality":"TEXT","tokenCount":{text}}},{{"modality":"AUDIO","tokenCount":{audio}}}]
+                {of_cache}}}"#
+            );
+            let usage = serde_json::from_str::<UsageMetadata<'_>>(&json).unwrap().usage().unwrap();
+            assert_eq!((usage.prompt, usage.cached), (prompt, Some(cached)), "{json}");
+            let audio = u64::from(usage.audio_prompt.unwrap());
+            let fresh = prompt - cached;
+            let heard = audio.min(fresh);
+            (audio, (fresh - heard) * 300 + heard * 1_000 + cached * 30 + usage.completion * 2_500)
+        };
+        let all = r#","cacheTokensDetails":[{"modality":"AUDIO","tokenCount":900}]"#;
+        assert_eq!(counted(1_000, (100, 900), 900, all), (0, 82_000));
+        let both = r#","cacheTokensDetails":[{"modality":"AUDIO","tokenCount":20},{"modality":"TEXT","tokenCount":10}]"#;
+        assert_eq!(counted(100, (40, 60), 30, both), (40, 74_900));
+        let text = r#","cacheTokensDetails":[{"modality":"TEXT","tokenCount":30}]"#;
+        assert_eq!(counted(100, (40, 60), 30, text), (60, 88_900));
+        // The kinds of the cached tokens are unknown.
+        assert_eq!(counted(1_000, (100, 900), 900, ""), (900, 152_000));
+        assert_eq!(counted(1_000, (100, 900), 900, r#","cacheTokensDetails":null"#), (900, 152_000));
+        // Impossible counts: more audio in the cache than in the prompt, and more fresh audio than fresh tokens.
+        let more = r#","cacheTokensDetails":[{"modality":"AUDIO","tokenCount":"70"}]"#;
+        assert_eq!(counted(100, (40, 60), 80, more), (0, 33_400));
+        assert_eq!(counted(100, (0, 100), 80, r#","cacheTokensDetails":[]"#), (20, 47_400));
     }
 
     #[test]

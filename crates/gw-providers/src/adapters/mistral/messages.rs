@@ -1,4 +1,4 @@
-//! Messages for Mistral's validator: known members only, ids of nine letters and digits, and an accepted order of
+//! Messages for Mistral's validator: known members only, unique ids of nine letters and digits, and an accepted order of
 //! roles.
 //!
 //! The order is that of `mistral-common` (`_validate_message_order`). The API answers others with
@@ -12,6 +12,7 @@ use gw_wire::conversation::{Content, Conversation, Message, Part, Role, Source, 
 use gw_wire::failure::Failure;
 use gw_wire::json::{ObjectWriter, View, write_object};
 
+use crate::adapters::call_ids::PairedIds;
 use crate::adapters::native::unsupported;
 use crate::adapters::replay::order::{ReplayedBlock, arrange};
 
@@ -34,7 +35,8 @@ pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
 /// Writes the messages. `reasons`: the model reasons, so it gets its earlier reasoning.
 pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<MistralMessages, Failure> {
     let messages = &conversation.messages;
-    let mut out = MessageWriter { out: vec![b'['], last: None, has_inserted: false };
+    let ids = PairedIds::new(alphanumeric_id);
+    let mut out = MessageWriter { out: vec![b'['], ids, last: None, has_inserted: false };
     let late = messages.windows(2).any(|pair| {
         matches!(pair, [before, system] if system.role == Role::System && matches!(before.role, Role::Assistant | Role::Tool))
     });
@@ -60,14 +62,16 @@ fn says_nothing(message: &Message<'_>) -> bool {
     message.role == Role::Assistant && !says && message.tool_calls.is_empty()
 }
 
-struct MessageWriter {
+struct MessageWriter<'c> {
     out: Vec<u8>,
+    /// The ids of all calls. Mistral refuses two calls of one id ("Duplicate tool call id in assistant message", code 3230).
+    ids: PairedIds<'c>,
     last: Option<Role>,
     has_inserted: bool,
 }
 
-impl MessageWriter {
-    fn message(&mut self, message: &Message<'_>, reasons: bool, prefix: bool) -> Result<(), Failure> {
+impl<'c> MessageWriter<'c> {
+    fn message(&mut self, message: &'c Message<'_>, reasons: bool, prefix: bool) -> Result<(), Failure> {
         let thought = message.reasoning.as_deref().filter(|text| reasons && !text.is_empty());
         let says = message.parts.iter().any(|part| !is_empty(part));
         if says_nothing(message) {
@@ -80,12 +84,13 @@ impl MessageWriter {
                 Ok(())
             })?;
         }
+        let ids = self.ids.of_message(message);
         self.begin(message.role, |written| {
             match message.role {
                 Role::System | Role::User => content(written, &message.parts, None)?,
                 Role::Tool => {
-                    written.string("tool_call_id", &alphanumeric_id(&message.tool_call_id));
-                    if let Some(name) = &message.name {
+                    written.string("tool_call_id", &ids.result);
+                    if let Some(name) = ids.name {
                         written.string("name", name);
                     }
                     content(written, &message.parts, None)?;
@@ -96,7 +101,7 @@ impl MessageWriter {
                     } else if says || thought.is_some() {
                         content(written, &message.parts, thought)?;
                     }
-                    calls(written, message);
+                    calls(written, message, &ids.calls);
                     if prefix {
                         written.boolean("prefix", true);
                     }
@@ -134,13 +139,13 @@ fn is_empty(part: &Part<'_>) -> bool {
     matches!(&part.content, Content::Text(text) | Content::Refusal(text) if text.is_empty())
 }
 
-fn calls(message: &mut ObjectWriter<'_>, of: &Message<'_>) {
+fn calls(message: &mut ObjectWriter<'_>, of: &Message<'_>, ids: &[String]) {
     if of.tool_calls.is_empty() {
         return;
     }
-    message.array("tool_calls", &of.tool_calls, |out, call| {
+    message.array("tool_calls", of.tool_calls.iter().zip(ids), |out, (call, id)| {
         write_object(out, |entry| {
-            entry.string("id", &alphanumeric_id(&call.id));
+            entry.string("id", id);
             entry.string("type", "function");
             entry.object("function", |function| {
                 function.string("name", &call.name);

@@ -1,5 +1,6 @@
 //! `logprobsResult`, from the log probabilities of a chat answer.
 
+use crate::dialects::messages::MessagesContext;
 use crate::json::{Kind, ObjectWriter, View, write_array};
 
 /// The log probabilities of a candidate.
@@ -9,12 +10,32 @@ pub(super) struct CandidateLogprobs {
     chosen: Vec<u8>,
     /// `topCandidates`: the elements of an array.
     top: Vec<u8>,
+    /// The ends of the tokens, if the gateway may cut the answer at a stop sequence.
+    ends: Option<Vec<TokenEnd>>,
+}
+
+/// The bytes up to the end of a token.
+#[derive(Clone, Copy, Debug, Default)]
+struct TokenEnd {
+    /// Bytes of the answer's text.
+    text: usize,
+    /// Bytes of [`CandidateLogprobs::chosen`].
+    chosen: usize,
+    /// Bytes of [`CandidateLogprobs::top`].
+    top: usize,
 }
 
 impl CandidateLogprobs {
+    /// The log probabilities of an answer to this request.
+    pub(super) fn new(context: &MessagesContext) -> Self {
+        let ends = (!context.extra_stops.is_empty()).then(Vec::new);
+        Self { ends, ..Self::default() }
+    }
+
     /// Bytes that are kept.
     pub(super) fn held_bytes(&self) -> usize {
-        self.chosen.len() + self.top.len()
+        let ends = size_of_val(self.ends.as_deref().unwrap_or_default());
+        self.chosen.len() + self.top.len() + ends
     }
 
     /// Adds the tokens of a `logprobs` member in OpenAI's shape.
@@ -29,22 +50,46 @@ impl CandidateLogprobs {
             let alternatives = alternatives.into_iter().flat_map(View::elements);
             write_array(position.member("candidates"), alternatives, write_token);
             position.finish();
+            if let Some(ends) = &mut self.ends {
+                let before = ends.last().map_or(0, |end| end.text);
+                let text = before + token_bytes(entry);
+                ends.push(TokenEnd { text, chosen: self.chosen.len(), top: self.top.len() });
+            }
         }
     }
 
-    /// Writes `logprobsResult`, unless there is none.
-    pub(super) fn write(&self, candidate: &mut ObjectWriter<'_>) {
-        if self.chosen.is_empty() {
+    /// Writes `logprobsResult`, unless it has no tokens. `most` is the length of the text of an answer that was cut. A token
+    /// that ends behind it is left out, because it would show text behind the cut.
+    pub(super) fn write(&self, candidate: &mut ObjectWriter<'_>, most: Option<usize>) {
+        let (chosen, top) = self.within(most);
+        if chosen.is_empty() {
             return;
         }
         candidate.object("logprobsResult", |result| {
-            for (name, elements) in [("topCandidates", &self.top), ("chosenCandidates", &self.chosen)] {
+            for (name, elements) in [("topCandidates", top), ("chosenCandidates", chosen)] {
                 let out = result.member(name);
                 out.push(b'[');
                 out.extend_from_slice(elements);
                 out.push(b']');
             }
         });
+    }
+
+    /// The elements of `chosenCandidates` and `topCandidates` for the tokens within the first `most` bytes of the text.
+    fn within(&self, most: Option<usize>) -> (&[u8], &[u8]) {
+        let (Some(most), Some(ends)) = (most, &self.ends) else { return (&*self.chosen, &*self.top) };
+        let last = ends.iter().take_while(|end| end.text <= most).last();
+        let TokenEnd { chosen, top, .. } = last.copied().unwrap_or_default();
+        (self.chosen.get(..chosen).unwrap_or_default(), self.top.get(..top).unwrap_or_default())
+    }
+}
+
+/// The bytes of a token's text. `bytes` is exact: a token may end inside a character, which `token` cannot show.
+fn token_bytes(entry: View<'_>) -> usize {
+    let [token, bytes] = entry.pick(["token", "bytes"]);
+    match bytes.map_or(0, |bytes| bytes.elements().count()) {
+        0 => token.map_or(0, View::string_len),
+        count => count,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use super::seals::PartSeals;
 use crate::conversation::split_thought;
-use crate::dialects::messages::blocks::{BlockWriter, input_object};
+use crate::dialects::messages::blocks::{AnswerBlocks, AnswerPiece, BlockWriter, input_object};
 use crate::json::{View, write_escaped, write_object, write_str};
 use crate::render::put;
 use crate::reply::Finish;
@@ -20,6 +20,10 @@ pub(super) struct PartState {
     has_parts: bool,
     /// The text of the open part has begun, in a complete answer.
     is_inside: bool,
+    /// Bytes of the texts that are no thoughts.
+    text_bytes: usize,
+    /// Bytes of them that belong to refusals.
+    refusal_bytes: usize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -55,6 +59,13 @@ impl PartState {
     /// Whether a complete candidate needs [`PartState::write_last`].
     pub(super) fn needs_last(&self) -> bool {
         !self.seals.is_empty() || !self.has_parts
+    }
+
+    /// The bytes of the answer's text before the stop sequence at which the gateway cut it. None: nothing is cut.
+    pub(super) fn bytes_before_cut(&self, blocks: &AnswerBlocks) -> Option<usize> {
+        // Without a finish reason, only a cut counts.
+        blocks.ending_sequence(None)?;
+        Some(self.text_bytes.saturating_sub(self.refusal_bytes))
     }
 
     /// Whether the candidate has a part.
@@ -125,6 +136,17 @@ pub(super) struct PartWriter<'w> {
 }
 
 impl PartWriter<'_> {
+    /// Writes a piece of the answer by way of its blocks.
+    pub(super) fn write_piece(&mut self, piece: AnswerPiece<'_>, blocks: &mut AnswerBlocks) {
+        // A refusal is written as text, but `logprobs.content` holds no tokens of it.
+        if let AnswerPiece::Refusal(text) = &piece
+            && blocks.ending_sequence(None).is_none()
+        {
+            self.state.refusal_bytes += text.len();
+        }
+        blocks.take(piece, self);
+    }
+
     /// Begins a part.
     fn begin(&mut self) {
         match &mut self.frames {
@@ -201,6 +223,7 @@ impl BlockWriter for PartWriter<'_> {
     }
 
     fn text(&mut self, text: &str) {
+        self.state.text_bytes += text.len();
         self.piece(text, false);
     }
 

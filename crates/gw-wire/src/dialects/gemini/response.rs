@@ -36,14 +36,14 @@ pub(super) fn write(reply: &ChatReply<'_>, envelope: &Envelope<'_>, context: &Ge
 fn candidate(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str, context: &GeminiContext) {
     let mut candidate = ObjectWriter::begin(out);
     let mut blocks = AnswerBlocks::new(&context.content);
+    let mut state = PartState::default();
     candidate.object("content", |content| {
         let out = content.member("parts");
         out.push(b'[');
-        let mut state = PartState::default();
         let mut writer = PartWriter { out, state: &mut state, frames: None };
         // Calls of several candidates need ids of their own.
         let id = if choice.index == 0 { id.to_owned() } else { format!("{id}{}", choice.index) };
-        reply_pieces(choice, &id, |piece| blocks.take(piece, &mut writer));
+        reply_pieces(choice, &id, |piece| writer.write_piece(piece, &mut blocks));
         blocks.finish(&mut writer);
         if state.needs_last() {
             put(out, if state.has_parts() { "," } else { "" });
@@ -56,9 +56,9 @@ fn candidate(out: &mut Vec<u8>, choice: &ChatChoice<'_>, id: &str, context: &Gem
     candidate.string("finishReason", finish_reason(choice.finish, is_stopped));
     candidate.integer("index", choice.index.into());
     if let Some(logprobs) = &choice.logprobs {
-        let mut result = CandidateLogprobs::default();
+        let mut result = CandidateLogprobs::new(&context.content);
         result.add(View::new(logprobs.get()));
-        result.write(&mut candidate);
+        result.write(&mut candidate, state.bytes_before_cut(&blocks));
     }
     candidate.finish();
 }

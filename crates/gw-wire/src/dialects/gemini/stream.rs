@@ -62,7 +62,7 @@ impl GeminiEncoder {
             self.candidates.push(StreamedCandidate {
                 blocks: AnswerBlocks::new(&self.context.content),
                 parts: PartState::default(),
-                logprobs: CandidateLogprobs::default(),
+                logprobs: CandidateLogprobs::new(&self.context.content),
                 finish: None,
             });
         }
@@ -73,7 +73,7 @@ impl GeminiEncoder {
     }
 
     fn piece(&mut self, choice: u32, piece: AnswerPiece<'_>, out: &mut Vec<u8>) {
-        self.with_candidate(choice, out, |blocks, writer| blocks.take(piece, writer));
+        self.with_candidate(choice, out, |blocks, writer| writer.write_piece(piece, blocks));
     }
 
     fn call(&mut self, choice: u32, call: u32, id: &str, name: &str, is_custom: bool, out: &mut Vec<u8>) {
@@ -111,7 +111,7 @@ impl GeminiEncoder {
             let is_stopped = it.blocks.ending_sequence(finish).is_some();
             candidate.string("finishReason", finish_reason(finish, is_stopped));
             candidate.integer("index", at as u64);
-            it.logprobs.write(&mut candidate);
+            it.logprobs.write(&mut candidate, it.parts.bytes_before_cut(&it.blocks));
             candidate.finish();
         });
         usage::write(frame.member("usageMetadata"), &closing.usage);
@@ -124,12 +124,15 @@ impl AnswerEncoder for GeminiEncoder {
     fn accept(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         match event {
             Event::Text { choice, text, logprobs } => {
-                self.with_candidate(*choice, out, |blocks, writer| {
+                let was_cut = self.with_candidate(*choice, out, |blocks, writer| {
+                    let was_cut = blocks.ending_sequence(None).is_some();
                     if !text.is_empty() {
                         blocks.text(text, writer);
                     }
+                    was_cut
                 });
-                if let Some(logprobs) = logprobs {
+                // The client gets no text behind a cut, so its tokens need no memory.
+                if let (Some(logprobs), Some(false)) = (logprobs, was_cut) {
                     self.logprobs(*choice, View::new(logprobs.get()));
                 }
             }

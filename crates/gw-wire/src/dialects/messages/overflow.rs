@@ -40,8 +40,9 @@ const LIMIT_AND_ANSWER: &str = "input length and `max_tokens` exceed context lim
 
 /// The words of upstreams before the tokens of the prompt, in lower case, in the order in which they are looked for.
 /// Sources: Anthropic, OpenAI ("resulted in", "you requested"), vLLM ("your request has"), xAI and Mistral ("contains"),
-/// Google ("input token count"), llama.cpp ("request (") and OpenRouter ("requested about"), read November 2026.
-const BEFORE_TOKENS: [&str; 11] = [
+/// Google ("input token count"), llama.cpp ("request ("), OpenRouter ("requested about") and Cohere ("received"), read
+/// November 2026.
+const BEFORE_TOKENS: [&str; 12] = [
     "prompt is too long: ",
     "exceed context limit: ",
     "resulted in ",
@@ -53,10 +54,11 @@ const BEFORE_TOKENS: [&str; 11] = [
     "input token count (",
     "input token count of ",
     "request (",
+    " - received ",
 ];
 
 /// The words of upstreams before the most tokens that the model takes.
-const BEFORE_MAXIMUM: [&str; 9] = [
+const BEFORE_MAXIMUM: [&str; 11] = [
     "maximum context length is ",
     "maximum context length of ",
     "maximum prompt length is ",
@@ -64,9 +66,14 @@ const BEFORE_MAXIMUM: [&str; 9] = [
     "maximum number of tokens allowed ",
     "available context size (",
     "model with ",
+    "tokens in the prompt cannot exceed ",
+    "the limit for this model is ",
     "tokens > ",
     " > ",
 ];
+
+/// The words of upstreams before the tokens by which the prompt is too long (Cohere).
+const BEFORE_EXCESS: [&str; 1] = ["size limit exceeded by "];
 
 /// Words that report a prompt that is too long, without a number.
 const WITHOUT_NUMBERS: [&str; 7] = [
@@ -83,8 +90,9 @@ const WITHOUT_NUMBERS: [&str; 7] = [
 #[must_use]
 pub fn recognise(message: &str) -> Option<Overflow> {
     let words = message.to_ascii_lowercase();
-    let tokens = prompt_part(&words).or_else(|| number_after(&words, &BEFORE_TOKENS));
     let maximum = number_after(&words, &BEFORE_MAXIMUM);
+    let from_excess = || Some(maximum?.saturating_add(number_after(&words, &BEFORE_EXCESS)?));
+    let tokens = prompt_part(&words).or_else(|| number_after(&words, &BEFORE_TOKENS)).or_else(from_excess);
     let is_overflow =
         WITHOUT_NUMBERS.iter().any(|phrase| words.contains(phrase)) || tokens.is_some() && maximum.is_some();
     is_overflow.then_some(Overflow { tokens, maximum })
@@ -163,13 +171,25 @@ mod tests {
                 Some(129_000),
                 Some(128_000),
             ),
+            (
+                "too many tokens: total number of tokens in the prompt cannot exceed 256000 - received 300000",
+                Some(300_000),
+                Some(256_000),
+            ),
+            (
+                "too many tokens: size limit exceeded by 44000 tokens. Try using shorter or fewer inputs. The limit for this \
+                 model is 256000 tokens.",
+                Some(300_000),
+                Some(256_000),
+            ),
             ("Your input exceeds the context window of this model.", None, None),
             ("Input is too long for requested model.", None, None),
         ];
         for (message, tokens, maximum) in rows {
             assert_eq!(recognise(message), Some(Overflow { tokens, maximum }), "{message}");
         }
-        for message in ["Rate limit reached.", "tools: 129 > 128", ""] {
+        let rate = "Rate limit reached. The limit for this model is 60 requests.";
+        for message in [rate, "size limit exceeded by 5 bytes", "tools: 129 > 128", ""] {
             assert_eq!(recognise(message), None, "{message}");
         }
     }
@@ -180,6 +200,14 @@ mod tests {
         assert_eq!(message(100, 200), "prompt is too long: 201 tokens > 200 maximum");
         let limit = "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000, decrease one of them";
         assert_eq!(wording(limit), limit);
+        let coheres = [
+            "too many tokens: total number of tokens in the prompt cannot exceed 256000 - received 300000",
+            "too many tokens: size limit exceeded by 44000 tokens. Try using shorter or fewer inputs. The limit for this \
+             model is 256000 tokens.",
+        ];
+        for words in coheres {
+            assert_eq!(wording(words), "prompt is too long: 300000 tokens > 256000 maximum");
+        }
         assert_eq!(wording("Too big."), "prompt is too long: Too big.");
     }
 }

@@ -69,6 +69,8 @@ fn fields_have_their_codes() {
         (r#""logprobs":6"#, "integer_above_max_value"),
         (r#""logprobs":true"#, "invalid_type"),
         (r#""temperature":2.0000001"#, "decimal_above_max_value"),
+        (r#""temperature":2.00000000000000000001"#, "decimal_above_max_value"),
+        (r#""presence_penalty":-2.00000000000000000001"#, "decimal_below_min_value"),
         (r#""temperature":-0.1"#, "decimal_below_min_value"),
         (r#""top_p":1.1"#, "decimal_above_max_value"),
         (r#""frequency_penalty":-2.1"#, "decimal_below_min_value"),

@@ -70,9 +70,10 @@ async fn a_stream_whose_worst_case_fits_is_not_cut() {
 async fn a_stream_that_another_upstream_goes_on_with_is_cut_like_any_other() {
     let setup = key("budget_usd = 0.001\non_budget = \"cut\"");
     let world = Setup { routing: "retries = 0\nmid_stream = \"continue\"", ..setup }.start().await;
-    // The first upstream sends 400 of the 490 tokens that the budget pays; the next one continues without an end.
+    // The first upstream sends 334 of the 495 tokens that the budget pays, so that the rest pays the longer prompt of the next one and 64
+    // tokens. The next one continues without an end.
     let pieces = chat_transcript(&["word "]);
-    let said = vec![pieces[1].clone(); 240];
+    let said = vec![pieces[1].clone(); 200];
     world.upstream.enqueue(Answer::sse().all(&pieces[..1]).all(&said).reset());
     world.second.respond_with(endless);
     let mut body = stream();

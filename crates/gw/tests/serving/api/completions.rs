@@ -1,5 +1,6 @@
 //! Text completions, plain and streamed.
 
+use gw_testkit::Answer;
 use gw_testkit::sse::{chunks, text_of};
 use serde_json::{Value, json};
 
@@ -73,6 +74,31 @@ async fn prompts_of_every_kind_and_suffixes_go_up_as_they_came() {
         assert_eq!(sent["prompt"], prompt);
         assert_eq!(sent["suffix"], "the end");
     }
+}
+
+/// Scores of a text's tokens are asked for in this way.
+#[tokio::test]
+async fn an_echoed_prompt_is_no_part_of_the_completion() {
+    let world = world().await;
+    let prompt = "the model has read all of this, and wrote none of it ".repeat(10);
+    let mut upstream = json!({
+        "id": "cmpl-1", "object": "text_completion", "created": 1, "model": "m",
+        "choices": [{ "index": 0, "text": prompt, "logprobs": null, "finish_reason": "length" }],
+    });
+    let wanted = text(json!({ "prompt": prompt, "echo": true, "max_tokens": 0 }));
+    let usage = |answer: &Value| answer["usage"].clone();
+    upstream["usage"] = json!({ "prompt_tokens": 90, "completion_tokens": 0, "total_tokens": 90 });
+    world.upstream.always(Answer::json(200, &upstream));
+    let told = usage(&ok(&world, &wanted).await);
+    assert_eq!([&told["prompt_tokens"], &told["completion_tokens"], &told["total_tokens"]], [90, 0, 90]);
+    upstream.as_object_mut().unwrap().remove("usage");
+    world.upstream.always(Answer::json(200, &upstream));
+    let estimated = usage(&ok(&world, &wanted).await);
+    assert_eq!([&estimated["completion_tokens"], &estimated["prompt_tokens"]], [0, 185]);
+    upstream["choices"][0]["text"] = json!(format!("{prompt}and six more"));
+    world.upstream.always(Answer::json(200, &upstream));
+    let written = usage(&ok(&world, &text(json!({ "prompt": prompt, "echo": true }))).await);
+    assert_eq!(written["completion_tokens"], 4);
 }
 
 #[tokio::test]

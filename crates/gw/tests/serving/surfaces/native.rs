@@ -159,6 +159,50 @@ async fn a_providers_events_are_renumbered_and_its_conversation_goes_on() {
     assert_eq!(roles, [json!("user"), json!("assistant"), json!("user")], "{sent}");
 }
 
+/// A stream of the response cache holds one text, and such an answer can have several.
+#[tokio::test]
+async fn a_stream_of_messages_with_phases_is_no_business_of_the_cache() {
+    let extra = "[[models]]\nid = \"acme/gpt-5.4\"\n".to_owned();
+    let world = Setup { acme: "responses = true".to_owned(), extra, ..Setup::default() }.start().await;
+    let message = |id: &str, phase: &str, text: &str| {
+        json!({"type": "message", "id": id, "role": "assistant", "status": "completed", "phase": phase,
+            "content": [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}]})
+    };
+    let output = [message("msg_1", "commentary", "Let me look."), message("msg_2", "final_answer", "42")];
+    let mut response = response_object("completed");
+    response["output"] = json!(output);
+    let mut frames = vec![
+        json!({"type": "response.created", "sequence_number": 0, "response": response_object("in_progress")}),
+    ];
+    for (at, item) in output.iter().enumerate() {
+        frames.push(json!({"type": "response.output_item.added", "output_index": at,
+            "item": with(item.clone(), json!({"status": "in_progress", "content": []}))}));
+        frames.push(json!({"type": "response.output_text.delta", "output_index": at, "content_index": 0,
+            "item_id": item["id"], "delta": item["content"][0]["text"], "logprobs": []}));
+        frames.push(json!({"type": "response.output_item.done", "output_index": at, "item": item}));
+    }
+    frames.push(json!({"type": "response.completed", "response": response}));
+    let text: String = frames
+        .iter()
+        .map(|data| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap_or_default()))
+        .collect();
+    let body = json!({"model": "acme/gpt-5.4", "input": "Hello", "stream": true, "cache": {"enabled": true}});
+    for asked in 1..=2 {
+        world.upstream.enqueue(Answer::sse().chunk(text.clone()).end());
+        let mut stream = world.client.stream("/v1/responses", &body).await;
+        assert_eq!(stream.head.header("x-gateway-cache"), Some("BYPASS"));
+        let events: Vec<_> = stream.rest().await.iter().filter_map(|frame| event(frame)).collect();
+        let (_, last) = events.last().expect("an event");
+        let told = last["response"]["output"].as_array().expect("items").iter().map(|item| {
+            [&item["phase"], &item["content"][0]["text"]]
+                .map(|value| value.as_str().expect("a text").to_owned())
+        });
+        let told: Vec<_> = told.collect();
+        assert_eq!(told, [["commentary", "Let me look."], ["final_answer", "42"]]);
+        assert_eq!(world.upstream.hits(), asked);
+    }
+}
+
 #[tokio::test]
 async fn a_chat_client_never_sees_a_native_form() {
     let (world, upstream) = claude_world().await;

@@ -226,6 +226,35 @@ fn calls_their_ids_and_their_results_survive() {
 }
 
 #[test]
+fn equal_ids_become_unique_and_results_answer_their_calls() {
+    let call = |id: &str, name: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});
+    let calls = |calls: &[Value]| json!({"role": "assistant", "tool_calls": calls});
+    let result = |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "content": text});
+    let user = json!({"role": "user", "content": "q"});
+    let messages = json!([
+        user,
+        calls(&[call("a", "f"), call("b", "g"), call("a", "h")]),
+        result("b", "g"),
+        result("a", "f"),
+        result("a", "h"),
+        calls(&[call("a", "f"), call("b", "g")]),
+        result("b", "g"),
+        result("a", "f"),
+    ]);
+    let expected = json!([
+        user,
+        calls(&[call("a", "f"), call("b", "g"), call("a.2", "h")]),
+        result("b", "g"),
+        result("a", "f"),
+        result("a.2", "h"),
+        calls(&[call("a.3", "f"), call("b.2", "g")]),
+        result("b.2", "g"),
+        result("a.3", "f"),
+    ]);
+    assert_eq!(body(&ask(json!({ "messages": messages })).call)["messages"], expected);
+}
+
+#[test]
 fn embeddings_are_requested_as_floats_without_truncation() {
     let call = embed(
         Api::COHERE,

@@ -1,5 +1,7 @@
 //! Encoded requests.
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 use gw_wire::conversation::alphanumeric_id;
 use gw_wire::failure::FailureKind;
@@ -74,6 +76,45 @@ fn ids_are_nine_letters_and_digits_and_pairs_stay_pairs() {
         assert_eq!((&result["tool_call_id"], &result["content"]), (&json!(short), &json!(id)));
     }
     assert_eq!(sent["messages"][1]["tool_calls"][2]["id"], "VvvODy9mT");
+}
+
+#[test]
+fn equal_ids_become_unique_and_results_have_the_id_and_the_name_of_their_call() {
+    let call = |id: &str, name: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": "{}"}});
+    let result = |id: &str, text: &str| json!({"role": "tool", "tool_call_id": id, "content": text});
+    let history = [
+        json!({"role": "user", "content": "x"}),
+        json!({"role": "assistant", "tool_calls": [call("c", "f"), call("VvvODy9mT", "g"), call("c", "h"), call("c", "i")]}),
+        result("c", "of f"),
+        result("c", "of h"),
+        result("VvvODy9mT", "of g"),
+        result("c", "of i"),
+        json!({"role": "assistant", "content": "y"}),
+        json!({"role": "user", "content": "z"}),
+        // A later turn may number its calls anew. Its results are its own, though a call before has the same id.
+        json!({"role": "assistant", "tool_calls": [call("VvvODy9mT", "j"), call("c", "k")]}),
+        result("c", "of k"),
+        json!({"role": "tool", "tool_call_id": "VvvODy9mT", "name": "g", "content": "of j"}),
+    ];
+    let (sent, warnings) = body(&json!(history), &json!({}), "m");
+    let messages = sent["messages"].as_array().unwrap();
+    let calls: Vec<&Value> =
+        messages.iter().filter_map(|message| message["tool_calls"].as_array()).flatten().collect();
+    let ids: HashSet<&str> = calls.iter().map(|call| call["id"].as_str().unwrap()).collect();
+    assert_eq!((ids.len(), warnings.len()), (6, 0));
+    assert!(ids.iter().all(|id| id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric())));
+    // The first call of an id keeps the id that it had without the others.
+    assert_eq!((&calls[0]["id"], &calls[1]["id"]), (&json!(alphanumeric_id("c")), &json!("VvvODy9mT")));
+    let results: Vec<&Value> = messages.iter().filter(|message| message["role"] == "tool").collect();
+    assert_eq!(results.len(), calls.len());
+    for result in results {
+        let name = result["content"].as_str().unwrap().strip_prefix("of ").unwrap();
+        let call = calls.iter().find(|call| call["function"]["name"] == name).unwrap();
+        assert_eq!((&result["tool_call_id"], &result["name"]), (&call["id"], &json!(name)));
+    }
+    // An earlier request of the conversation has the same bytes, so its prefix stays cached.
+    let (earlier, _) = body(&json!(history[..8]), &json!({}), "m");
+    assert_eq!(earlier["messages"].to_string(), json!(messages[..8]).to_string());
 }
 
 #[test]
