@@ -27,15 +27,13 @@ impl CallSize {
     /// something was read or written.
     pub(crate) fn usage(&self, reported: Option<Usage>, answer_bytes: u64, model: &Model) -> Usage {
         let prices = model.prices.as_ref().map(|prices| &prices.gateway);
-        let written_bytes = answer_bytes.saturating_sub(self.echoed_bytes());
         let estimate = Usage {
             hosted: self.hosted,
             has_unpriced: self.is_unpriced,
             units: self.units.before_answer(),
             audio_prompt: priced_part(self.audio_tokens, prices.and_then(|it| it.audio_input)),
             image_prompt: priced_part(self.image_tokens, prices.and_then(|it| it.image_input)),
-            // The usage counts complete images.
-            ..Usage::estimate(self.prompt_tokens, if self.makes_images() { 0 } else { written_bytes })
+            ..Usage::estimate(self.prompt_tokens, self.written_bytes(answer_bytes))
         };
         let Some(mut usage) = reported else {
             return self.with_unseen_images(estimate, answer_bytes, model);
@@ -112,6 +110,11 @@ impl CallSize {
             *part = small_within(*part, usage.completion);
         }
         usage
+    }
+
+    /// The bytes of an answer that the model wrote as text. The usage counts complete images.
+    fn written_bytes(&self, answer_bytes: u64) -> u64 {
+        if self.makes_images() { 0 } else { answer_bytes.saturating_sub(self.echoed_bytes()) }
     }
 
     /// Adds the images of an answer that was not completed. The provider may have made and billed all of them, so they cost the price of an
