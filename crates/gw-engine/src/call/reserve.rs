@@ -338,6 +338,8 @@ async fn set_aside_for_plan(
     let has_answer_text = request.writes_text();
     let is_cut = has_answer_text && client.caller.is_cut_by_budget();
     let (tokens, cost) = worst_case(request, plan, &snapshot.routing);
+    // No attempt is made that would take the cost beyond the client's maximum.
+    let cost = client.max_cost.as_deref().map_or(cost, |most| cost.min(*most));
     let most = cost.femtos();
     let least = if is_cut { least_case(request, plan).femtos().min(most) } else { most };
     // The answer is cut for the key and its team alone. Rules need the whole worst case.

@@ -17,7 +17,7 @@ use gw_wire::json::View;
 use gw_wire::money::Money;
 use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, NativePolicy};
 use gw_wire::request::{CompletionRequest, Detail, ForwardedPrompt, GuardedMember, Medium, Prompt};
-use gw_wire::usage::{BYTES_PER_TOKEN, Units, Usage};
+use gw_wire::usage::{BYTES_PER_TOKEN, Units, Usage, small};
 
 use crate::plan::candidate::Candidate;
 use crate::plan::tenant_policy::{has_price, is_forwarded};
@@ -54,8 +54,8 @@ pub(crate) struct CallSize {
     pub(crate) is_limited_to_one_call: bool,
     /// The provider is sent something whose price the catalogue cannot hold.
     pub(crate) is_unpriced: bool,
-    /// Each answer begins with its prompt (`echo`), which the model did not write.
-    pub(crate) echoes: bool,
+    /// The answers that begin with their prompt (`echo`), which the model did not write.
+    pub(crate) echoes: u32,
     /// Units other than tokens.
     pub(crate) units: Units,
     /// The most units of the call, if the request bounds them.
@@ -73,14 +73,11 @@ impl CallSize {
         if self.units.is_none() { self.reserved_units() } else { self.units }
     }
 
-    /// The bytes of an answer that repeat prompts, as estimated as the tokens of the prompts.
-    fn echoed_bytes(&self) -> u64 {
-        if !self.echoes {
-            return 0;
-        }
+    /// The bytes of the answers that repeat prompts, as estimated as the tokens of the prompts.
+    pub(crate) fn echoed_bytes(&self) -> u64 {
         let prompts = self.prompts.max(1);
         let text = self.prompt_tokens.saturating_sub(prompts.saturating_mul(FRAME_TOKENS));
-        text.saturating_mul(self.answers.div_ceil(prompts)).saturating_mul(BYTES_PER_TOKEN)
+        text.div_ceil(prompts).saturating_mul(self.echoes.into()).saturating_mul(BYTES_PER_TOKEN)
     }
 }
 
@@ -360,7 +357,7 @@ fn completion_size(request: &CompletionRequest, part: &SubRequest) -> CallSize {
         prompt_tokens: text.saturating_add(count.saturating_mul(FRAME_TOKENS)),
         prompts: count,
         answers: u64::from(made).saturating_mul(count),
-        echoes: request.echo,
+        echoes: if request.echo { small(u64::from(share.n).saturating_mul(count)) } else { 0 },
         ..CallSize::default()
     }
 }

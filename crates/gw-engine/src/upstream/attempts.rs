@@ -77,7 +77,8 @@ async fn attempt(call: &mut Call, index: usize, candidate: &Candidate) -> Result
             return Ok(CandidateOutcome::Stop);
         }
         let Some(probe) = may_pass(call, index, candidate, now) else { return Ok(CandidateOutcome::Next) };
-        if !call.progress.failures.is_empty() && !Box::pin(can_pay_another(call, candidate)).await {
+        // A stream that broke off is a record, and no failure.
+        if !call.progress.records.is_empty() && !Box::pin(can_pay_another(call, candidate)).await {
             return Ok(CandidateOutcome::Next);
         }
         if call.context.client.rules.is_some()

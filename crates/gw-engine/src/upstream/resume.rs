@@ -11,7 +11,6 @@ use gw_wire::request::ChatRequest;
 
 use crate::call::Call;
 use crate::call::continuation::Continuation;
-use crate::call::reserve::can_pay_another;
 use crate::call::upstream_call::AttemptOutcome;
 use crate::clock;
 use crate::cpu_pool::offload_if;
@@ -46,14 +45,7 @@ pub(crate) fn resume(
         call.context.request = ValidatedRequest::Chat(Box::new(rest));
         call.context.continuation =
             Some(Box::new(Continuation { normaliser: stream.normaliser.continuation(), original }));
-        let mut next = call.plan.next_index(stream.index, call.progress.hedged);
-        // The broken stream is charged, and the candidate reads the prompt again.
-        while let Some(candidate) = call.plan.candidates.get(next).cloned() {
-            if can_pay_another(&mut call, &candidate).await {
-                break;
-            }
-            next = call.plan.next_index(next, call.progress.hedged);
-        }
+        let next = call.plan.next_index(stream.index, call.progress.hedged);
         match search(&mut call, next).await {
             Ok(Some((_, Answer::Stream(next)))) => {
                 call.progress.warnings.push(Cow::Borrowed("continued_mid_stream"));

@@ -11,6 +11,7 @@ use gw_limits::{Refusal, Reservation};
 use gw_wire::dialects::StreamError;
 use gw_wire::money::Money;
 use gw_wire::stream::close_with_error;
+use gw_wire::usage::BYTES_PER_TOKEN;
 
 use crate::call::Call;
 use crate::call::answer_closing::AnswerClosing;
@@ -19,6 +20,7 @@ use crate::call::stream_reservation::StreamReservation;
 use crate::call::upstream_call::AttemptOutcome;
 use crate::error::{Error, Kind};
 use crate::limit_error;
+use crate::request::ValidatedRequest;
 use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::{Polled, StreamState};
 use crate::upstream::stream::UpstreamStream;
@@ -35,11 +37,25 @@ fn needs(call: &Call, stream: &UpstreamStream, tokens: u64) -> (Money, Money) {
     let meter = &call.context.upstream_calls;
     let bill = stream.observe(meter);
     // The records of upstream calls count bytes, not pieces.
-    let unseen = stream.normaliser.answer_tokens().saturating_sub(bill.usage.completion);
+    let unseen = written_tokens(call, stream).saturating_sub(bill.usage.completion);
     let unseen = unseen.div_ceil(call.context.request.answers().max(1));
     let now = meter.cost_with(stream.attempt, unseen);
     let then = meter.cost_with(stream.attempt, unseen.saturating_add(tokens));
     (meter.all().cost - bill.cost + now, then - now)
+}
+
+/// The tokens that the model has written. The prompt that `echo` repeats is none of them. Of several answers some have not begun, and
+/// all of their text counts: the budget must hold.
+fn written_tokens(call: &Call, stream: &UpstreamStream) -> u64 {
+    let (request, tokens) = (&call.context.request, stream.normaliser.answer_tokens());
+    match request {
+        ValidatedRequest::Completion(asked) if asked.echo && request.answers() == 1 => {
+            let mut echoed_bytes = 0;
+            request.each_size(&stream.candidate, |size| echoed_bytes += size.echoed_bytes());
+            tokens.saturating_sub(echoed_bytes.div_ceil(BYTES_PER_TOKEN))
+        }
+        _ => tokens,
+    }
 }
 
 /// The tokens that each answer may still have, by the `max_tokens` of the request, after this many tokens of all answers.
@@ -102,7 +118,8 @@ impl EventStream {
             // Near the end of the budget each piece is checked.
             reservation.next_look = tokens + if is_exhausted { 1 } else { CHECK_INTERVAL_TOKENS };
             let ahead = if is_exhausted { MARGIN_TOKENS } else { STEP_TOKENS };
-            let (spent, step) = needs(call, stream, ahead.min(still_allowed(call, tokens)));
+            let (spent, step) =
+                needs(call, stream, ahead.min(still_allowed(call, written_tokens(call, stream))));
             if spent + step <= held {
                 return None;
             }

@@ -171,10 +171,13 @@ async fn the_worst_case_has_the_instruction_of_a_continuation_and_the_answer_so_
     let poorer = world.gateway.client().with_key("sk-poorer");
     let refused = poorer.try_stream(CHAT, &body).await.expect_err("too little money");
     assert_error("poorer", &refused, 429, "insufficient_quota", "insufficient_quota");
+    // No attempt goes beyond the client's own maximum, so a budget need not hold more.
+    let modest = poorer.with_header("x-gateway-max-cost-usd", "0.00006");
+    assert!(text_of(&modest.stream(CHAT, &body).await.rest().await, 0).starts_with("Hello"));
     world.upstream.enqueue(broken());
     let frames = client(&world).stream(CHAT, &body).await.rest().await;
     assert!(text_of(&frames, 0).starts_with("Once upon a time"), "{frames:?}");
     let cost = 10 * ACME.0 + 6 * ACME.1 + BETA_ANSWER;
-    let found = rows(&world.gateway, 2).await;
+    let found = rows(&world.gateway, 3).await;
     assert!(found.iter().any(|row| row.status == "ok" && row.cost == cost), "{found:?}");
 }

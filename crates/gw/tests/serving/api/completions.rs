@@ -97,8 +97,10 @@ async fn an_echoed_prompt_is_no_part_of_the_completion() {
     assert_eq!([&estimated["completion_tokens"], &estimated["prompt_tokens"]], [0, 185]);
     upstream["choices"][0]["text"] = json!(format!("{prompt}and six more"));
     world.upstream.always(Answer::json(200, &upstream));
-    let written = usage(&ok(&world, &text(json!({ "prompt": prompt, "echo": true }))).await);
-    assert_eq!(written["completion_tokens"], 4);
+    for best_of in [1, 5] {
+        let wanted = text(json!({ "prompt": prompt, "echo": true, "best_of": best_of }));
+        assert_eq!(usage(&ok(&world, &wanted).await)["completion_tokens"], 4, "best of {best_of}");
+    }
 }
 
 #[tokio::test]
