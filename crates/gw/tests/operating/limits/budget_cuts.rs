@@ -53,6 +53,29 @@ async fn a_stream_is_cut_when_its_budget_ends() {
     assert_error("spent", &refused, 429, "insufficient_quota", "insufficient_quota");
 }
 
+/// The prompt of 408 tokens costs 0.000408 USD. As a part of the answer its echo would cost 0.0008 USD more.
+#[tokio::test]
+async fn the_echo_of_a_prompt_uses_no_money() {
+    let world = key("budget_usd = 0.0006\non_budget = \"cut\"").start().await;
+    let prompt = "lorem ipsum ".repeat(100);
+    let piece = |text: &str, finish: Option<&str>| {
+        let choice = json!({ "index": 0, "text": text, "logprobs": null, "finish_reason": finish });
+        json!({ "id": "c", "object": "text_completion", "created": 1, "model": "m", "choices": [choice] })
+    };
+    let mut pieces = vec![piece(&prompt, None)];
+    pieces.extend((0..20).map(|_| piece("word ", None)));
+    pieces.push(piece("", Some("stop")));
+    pieces.push(json!({ "id": "c", "object": "text_completion", "created": 1, "model": "m", "choices": [],
+                "usage": { "prompt_tokens": 400, "completion_tokens": 20, "total_tokens": 420 } }));
+    world.upstream.always(Answer::sse().all(&pieces).done().end());
+    let asked =
+        json!({ "model": "acme/plain", "prompt": prompt, "echo": true, "max_tokens": 200, "stream": true });
+    let frames = client(&world).stream("/v1/completions", &asked).await.rest().await;
+    assert_eq!(frames.iter().filter(|frame| frame.contains("word ")).count(), 20, "{frames:?}");
+    let row = rows(&world.gateway, 1).await.remove(0);
+    assert_eq!((&*row.status, row.cost), ("ok", 440 * TOKEN));
+}
+
 /// 10 prompt tokens and 20 of the answer cost 50 tokens' worth. No tokens can follow that the rest of the budget would have to pay.
 #[tokio::test]
 async fn a_stream_whose_worst_case_fits_is_not_cut() {
