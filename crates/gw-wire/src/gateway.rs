@@ -77,3 +77,25 @@ impl SemanticMatch {
         format!("{:.4}", (f64::from(self.similarity) * 1e4).floor() / 1e4)
     }
 }
+
+#[cfg(test)]
+impl GatewayMeta {
+    /// The metadata of an answer that one model gave at once.
+    pub(crate) fn example() -> Self {
+        Self {
+            request_id: "req_1".into(),
+            model_used: "acme/m".into(),
+            provider: "acme".into(),
+            cache_hit: false,
+            routing_strategy: "default",
+            fallback_used: false,
+            latency_ms: 7,
+            attempts: Vec::new(),
+            warnings: Vec::new(),
+            saved: None,
+            preset: None,
+            prompt_cache: None,
+            similar: None,
+        }
+    }
+}

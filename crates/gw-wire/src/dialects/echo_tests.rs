@@ -119,21 +119,7 @@ fn answer(blocks: &[Block]) -> (ChatReply<'static>, Tokens) {
 }
 
 fn meta() -> GatewayMeta {
-    GatewayMeta {
-        request_id: "req_1".into(),
-        model_used: "acme/m".into(),
-        provider: "acme".into(),
-        cache_hit: false,
-        routing_strategy: "direct",
-        fallback_used: false,
-        latency_ms: 7,
-        attempts: Vec::new(),
-        warnings: Vec::new(),
-        saved: None,
-        preset: None,
-        prompt_cache: None,
-        similar: None,
-    }
+    GatewayMeta { routing_strategy: "direct", ..GatewayMeta::example() }
 }
 
 fn plain(form: &dyn AnswerForm, reply: &ChatReply<'_>) -> Value {

@@ -3,7 +3,6 @@
 mod endings;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -16,21 +15,7 @@ fn opening(shape: Shape, choices: u32, include_usage: bool) -> Opening {
 }
 
 fn meta() -> GatewayMeta {
-    GatewayMeta {
-        request_id: Arc::from("req_1"),
-        model_used: Arc::from("acme/m"),
-        provider: Arc::from("acme"),
-        cache_hit: false,
-        routing_strategy: "default",
-        fallback_used: false,
-        latency_ms: 5,
-        attempts: Vec::new(),
-        warnings: Vec::new(),
-        saved: None,
-        preset: None,
-        prompt_cache: None,
-        similar: None,
-    }
+    GatewayMeta { latency_ms: 5, ..GatewayMeta::example() }
 }
 
 fn text(choice: u32, text: &str) -> Event<'_> {

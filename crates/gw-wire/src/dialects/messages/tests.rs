@@ -51,21 +51,7 @@ fn opening() -> EncoderOpening {
 }
 
 fn meta() -> GatewayMeta {
-    GatewayMeta {
-        request_id: "req_1".into(),
-        model_used: "acme/m-1".into(),
-        provider: "acme".into(),
-        cache_hit: false,
-        routing_strategy: "direct",
-        fallback_used: false,
-        latency_ms: 7,
-        attempts: Vec::new(),
-        warnings: Vec::new(),
-        saved: None,
-        preset: None,
-        prompt_cache: None,
-        similar: None,
-    }
+    GatewayMeta { model_used: "acme/m-1".into(), routing_strategy: "direct", ..GatewayMeta::example() }
 }
 
 fn usage() -> Usage {

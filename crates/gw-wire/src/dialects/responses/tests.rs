@@ -67,21 +67,7 @@ fn plain_context() -> ResponsesContext {
 }
 
 fn meta() -> GatewayMeta {
-    GatewayMeta {
-        request_id: Arc::from("req_1"),
-        model_used: Arc::from("acme/m"),
-        provider: Arc::from("acme"),
-        cache_hit: false,
-        routing_strategy: "default",
-        fallback_used: false,
-        latency_ms: 2500,
-        attempts: Vec::new(),
-        warnings: Vec::new(),
-        saved: None,
-        preset: None,
-        prompt_cache: None,
-        similar: None,
-    }
+    GatewayMeta { latency_ms: 2500, ..GatewayMeta::example() }
 }
 
 fn usage() -> Usage {

@@ -1,7 +1,5 @@
 //! A reader of the log writes the stream that the client would get without sharing.
 
-use std::sync::Arc;
-
 use proptest::prelude::*;
 use serde_json::value::RawValue;
 
@@ -28,19 +26,11 @@ fn opening(shape: Shape) -> Opening {
 
 fn gateway() -> GatewayMeta {
     GatewayMeta {
-        request_id: Arc::from("req_1"),
-        model_used: Arc::from("a/b"),
-        provider: Arc::from("a"),
-        cache_hit: false,
+        model_used: "a/b".into(),
+        provider: "a".into(),
         routing_strategy: "fixed",
-        fallback_used: false,
         latency_ms: 1,
-        attempts: Vec::new(),
-        warnings: Vec::new(),
-        saved: None,
-        preset: None,
-        prompt_cache: None,
-        similar: None,
+        ..GatewayMeta::example()
     }
 }
 

@@ -30,21 +30,7 @@ fn context(stops: &[&str]) -> GeminiContext {
 }
 
 fn meta() -> GatewayMeta {
-    GatewayMeta {
-        request_id: "req_1".into(),
-        model_used: "acme/m".into(),
-        provider: "acme".into(),
-        cache_hit: false,
-        routing_strategy: "default",
-        fallback_used: false,
-        latency_ms: 7,
-        attempts: Vec::new(),
-        warnings: Vec::new(),
-        saved: None,
-        preset: None,
-        prompt_cache: None,
-        similar: None,
-    }
+    GatewayMeta::example()
 }
 
 fn entry(token: &str, bytes: &Value) -> Value {
