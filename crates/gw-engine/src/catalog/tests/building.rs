@@ -242,3 +242,20 @@ fn vector_lengths_are_native_a_set_or_a_range() {
     zero.embedding_dimensions = Some(vec![0, 5]);
     assert_eq!(build(&[zero], &[]).unwrap_err().len(), 1);
 }
+
+/// A client sees by the fingerprint that its model's configuration is another one.
+#[test]
+fn the_revision_of_a_model_changes_with_its_entry_alone() {
+    let revisions = |models: &[ModelSettings]| {
+        let catalog = build(models, &[]).unwrap();
+        let of = |id: &str| catalog.models().iter().find(|model| &*model.id == id).unwrap().revision;
+        ["acme/fast", "acme/other"].map(of)
+    };
+    let settings = |context_length| ModelSettings { context_length, ..entry("acme/fast") };
+    let [first, other] = revisions(&[settings(Some(1_000)), entry("acme/other")]);
+    assert_ne!(first, other);
+    assert_eq!(revisions(&[settings(Some(1_000)), entry("acme/other")]), [first, other]);
+    let changed = revisions(&[settings(Some(2_000)), entry("acme/other")]);
+    assert_ne!(changed[0], first);
+    assert_eq!(changed[1], other);
+}

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use gw_testkit::Answer;
 use gw_testkit::sse::text_of;
 use gw_testkit::upstream::{Step, chat_transcript, sse_data};
+use gw_testkit::{Answer, Signal};
 use serde_json::{Value, json};
 
 use crate::harness::answers::{assert_broken_off, fallback};
@@ -153,6 +153,30 @@ async fn a_continuation_that_exceeds_the_clients_maximum_is_not_made() {
     assert_eq!(world.second.hits(), 0);
     let expected = ("upstream_stream_error".to_owned(), 1, PROMPT * ACME.0 + 6 * ACME.1);
     assert_eq!(outcome(&world).await, expected);
+}
+
+/// The next model could be paid, but its circuit has opened meanwhile, and the one behind it is too dear.
+#[tokio::test]
+async fn a_continuation_beyond_an_open_circuit_is_looked_at_too() {
+    let routing =
+        "retries = 0\nmid_stream = \"continue\"\n[routing.breaker]\nfailures = 1\ncooldown_ms = 600000";
+    let world = Setup { routing, ..Setup::default() }.start().await;
+    let go = Signal::new();
+    let begin =
+        Answer::sse().data(&sse_data(&json!({ "role": "assistant", "content": "Once upon a time" }), None));
+    world.upstream.enqueue(begin.wait(&go).reset());
+    let mut body = long();
+    body["routing"]["fallback"] = json!(["beta/fast", "acme/plain"]);
+    // `acme/plain` alone costs 0.009088 USD, and 0.0013548 USD are charged for the broken stream.
+    let bounded = world.client.with_header("x-gateway-max-cost-usd", "0.01");
+    let mut stream = bounded.stream(CHAT, &body).await;
+    stream.frame().await.expect("the beginning");
+    world.second.always(Answer::error(500, "broken", "broken"));
+    let failed = world.client.post_json(CHAT, &chat_with("beta/fast", json!({}))).await;
+    assert_error("the next model", &failed, 502, "upstream_error", "upstream_error");
+    go.fire();
+    assert_broken_off(&stream.rest().await, "upstream_stream_error");
+    assert_eq!((world.upstream.hits(), world.second.hits()), (1, 1));
 }
 
 /// At `beta/fast`, 10 tokens and an answer of 40 cost 0.000051 USD. A continuation also reads 85 tokens of the instruction and 40 of the
