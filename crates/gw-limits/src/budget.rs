@@ -1,6 +1,7 @@
 //! A budget in process: the money spent in its period, and the money reserved for requests in flight.
 //! `redis/prelude.lua` has the same rules.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use gw_store::{Budget, Period};
@@ -46,13 +47,27 @@ struct Amounts {
     end: i64,
     /// The latest end of all periods so far. Nothing can have been spent in a period that begins at or after it.
     latest_end: i64,
-    /// Whether `spent` includes what the ledger knows of the period. While it does not, `spent` is the amount since the
-    /// ledger was asked.
+    /// Whether `spent` includes what the ledger knows of the period. While it does not, `spent` means nothing.
     is_known: bool,
     spent: i128,
     /// `spent` of a rolling period by the steps in which the requests began.
     steps: Vec<(i64, i128)>,
+    /// The requests that ended since the ledger was asked first, until it answers. It may or may not have counted them.
+    /// None: it is not asked.
+    ended_meanwhile: Option<Vec<EndedRequest>>,
 }
+
+/// A request that ended while the ledger was asked.
+#[derive(Debug)]
+struct EndedRequest {
+    id: String,
+    /// The unix second in which it began.
+    begun: i64,
+    femtos: i128,
+}
+
+/// The most requests that are kept while the ledger is asked. After one more, the ledger is asked anew: it waits for the rows of all.
+pub(crate) const MAX_ENDED_MEANWHILE: usize = 4_096;
 
 /// A budget's answer to a question: what it grants, or why it grants nothing.
 pub(crate) type Decision<T> = Result<T, BudgetDenial>;
@@ -122,24 +137,20 @@ impl BudgetState {
         money.reserved = money.reserved.saturating_sub(femtos);
     }
 
-    /// Replaces a reservation by the real cost. The cost counts if the request began in the current period. The request
-    /// may have begun under a budget with another kind of period, or without a budget.
-    pub(crate) fn settle(&self, unix: i64, begun: i64, reserved_femtos: i128, cost_femtos: i128) {
+    /// Replaces a reservation by the real cost of a request, which is in the ledger or on its way there. The cost counts if the request
+    /// began in the current period. The request may have begun under a budget with another kind of period, or without a budget.
+    pub(crate) fn settle(
+        &self,
+        unix: i64,
+        (request_id, begun): (&str, i64),
+        reserved_femtos: i128,
+        cost_femtos: i128,
+    ) {
         let money = &mut *self.money.lock();
         money.reserved = money.reserved.saturating_sub(reserved_femtos);
         for amounts in money.kinds() {
             amounts.enter_period(unix);
-            amounts.count(begun, cost_femtos);
-        }
-    }
-
-    /// Counts a cost that had no reservation. While the spending is unknown, the ledger will report this cost too.
-    pub(crate) fn charge(&self, unix: i64, begun: i64, cost_femtos: i128) {
-        for amounts in self.money.lock().kinds() {
-            amounts.enter_period(unix);
-            if amounts.is_known {
-                amounts.count(begun, cost_femtos);
-            }
+            amounts.end_request(request_id, begun, cost_femtos);
         }
     }
 
@@ -161,15 +172,20 @@ impl BudgetState {
         clock: &dyn Clock,
         ledger: &dyn SpendingLedger,
     ) -> Result<(), LookupFailed> {
-        let question =
-            |start| SpendingQuestion { time: budget.period.counted_from(start), before: None, requests: &[] };
         let asking = async {
-            for _ in 0..MAX_QUESTIONS {
-                let Some(start) = self.begin_lookup(budget, clock.unix_seconds()) else { break };
-                let spending = ask(ledger, subject, question(start)).await?;
+            for number in 1..=MAX_QUESTIONS {
+                let asked = self.begin_lookup(budget, clock.unix_seconds(), number == 1);
+                let Some((start, requests)) = asked else { break };
+                let time = budget.period.counted_from(start);
+                let question = SpendingQuestion { time, before: None, requests: &requests };
+                let spending = ask(ledger, subject, question).await?;
                 let money = &mut *self.money.lock();
                 let amounts = money.of(budget.period);
-                if amounts.start == start && !amounts.is_known {
+                let Some(ended) = &amounts.ended_meanwhile else { continue };
+                // Nobody knows whether the answer has the requests that ended during this question. At last they count beside it: to count
+                // them twice is safer than not at all.
+                let is_of_all = ended.len() == requests.len() || number == MAX_QUESTIONS;
+                if amounts.start == start && !amounts.is_known && is_of_all {
                     amounts.learn(&spending);
                 }
             }
@@ -178,16 +194,20 @@ impl BudgetState {
         self.lookup.run(asking).await
     }
 
-    /// The start of the period to ask the ledger about. None if the spending is known. From now on this process counts settlements
-    /// itself. One that is in the ledger's answer too counts twice, which is safer than not at all.
-    fn begin_lookup(&self, budget: Budget, unix: i64) -> Option<i64> {
+    /// The start of the period to ask the ledger about, and the requests that have ended since the first question. None if the spending
+    /// is known. The ledger waits for the rows of the requests that ended before the first question.
+    fn begin_lookup(&self, budget: Budget, unix: i64, is_first: bool) -> Option<(i64, Vec<String>)> {
         let money = &mut *self.money.lock();
         let amounts = money.around(budget.period, unix);
         if amounts.is_known {
             return None;
         }
-        amounts.clear();
-        Some(amounts.start)
+        if is_first {
+            amounts.ended_meanwhile = None;
+        }
+        let ended = amounts.ended_meanwhile.get_or_insert_default();
+        let requests = ended.iter().map(|request| request.id.clone()).collect();
+        Some((amounts.start, requests))
     }
 
     /// Whether the amounts are those of the period around this moment.
@@ -284,6 +304,19 @@ impl Amounts {
         self.steps.clear();
     }
 
+    /// Counts the cost of a request that is over. While the spending is unknown, the ledger tells it later: it has all requests that end
+    /// before it is asked, and is asked about those that end meanwhile.
+    fn end_request(&mut self, id: &str, begun: i64, femtos: i128) {
+        if self.is_known {
+            return self.count(begun, femtos);
+        }
+        match &mut self.ended_meanwhile {
+            Some(ended) if ended.len() == MAX_ENDED_MEANWHILE => self.ended_meanwhile = None,
+            Some(ended) if femtos != 0 => ended.push(EndedRequest { id: id.to_owned(), begun, femtos }),
+            _ => {}
+        }
+    }
+
     /// Counts the cost of a request that began at this moment, if it began in the period. After a clock went back, a request may
     /// have begun in a later period, and counts there.
     fn count(&mut self, begun: i64, femtos: i128) {
@@ -301,9 +334,16 @@ impl Amounts {
         }
     }
 
-    /// Adds what the ledger knows.
+    /// Takes what the ledger knows, and adds the requests that it does not know yet.
     fn learn(&mut self, spending: &Spending) {
+        self.clear();
         spending.steps.iter().for_each(|(begin, femtos)| self.count(*begin, *femtos));
+        let counted: HashSet<&str> = spending.counted_requests.iter().map(|request| &*request.id).collect();
+        for ended in self.ended_meanwhile.take().unwrap_or_default() {
+            if !counted.contains(&*ended.id) {
+                self.count(ended.begun, ended.femtos);
+            }
+        }
         self.is_known = true;
     }
 

@@ -205,8 +205,14 @@ impl InProcess {
         Ok((local, granted))
     }
 
-    pub(crate) fn charge(&self, states: impl Iterator<Item = Arc<State>>, cost_femtos: i128, begun: i64) {
-        states.for_each(|state| state.budget.charge(self.clock.unix_seconds(), begun, cost_femtos));
+    /// Counts the cost of a request without a reservation. `request` is its id, and the unix second in which it began.
+    pub(crate) fn charge(
+        &self,
+        states: impl Iterator<Item = Arc<State>>,
+        request: (&str, i64),
+        cost_femtos: i128,
+    ) {
+        states.for_each(|state| state.budget.settle(self.clock.unix_seconds(), request, 0, cost_femtos));
     }
 }
 

@@ -334,7 +334,7 @@ impl Limiter {
         match &self.0.redis {
             None => {
                 let states = subjects.iter().filter_map(|(kind, id)| self.0.registry.state(*kind, id));
-                self.0.in_process.charge(states, cost, begun);
+                self.0.in_process.charge(states, (request_id, begun), cost);
             }
             Some(redis) => redis.charge(request_id, subjects, cost, begun),
         }

@@ -46,10 +46,10 @@ impl Reservation {
     }
 
     /// Replaces the reservation by the real usage, which may be higher. Only the first call counts. It never waits: a
-    /// background task tells Redis.
-    pub fn settle(&mut self, tokens: u64, cost_femtos: i128) {
+    /// background task tells Redis. `request_id` is the id of the request's row, which the caller hands to the ledger before.
+    pub fn settle(&mut self, request_id: &str, tokens: u64, cost_femtos: i128) {
         let cost = cost_femtos.max(0);
-        self.local.iter_mut().for_each(|local| local.settle(tokens, cost));
+        self.local.iter_mut().for_each(|local| local.settle(request_id, tokens, cost));
         if let Some(redis) = self.redis.take() {
             redis.settle(tokens, cost);
         }
@@ -97,7 +97,7 @@ impl LocalReservation {
         }
     }
 
-    fn settle(&mut self, tokens: u64, cost_femtos: i128) {
+    fn settle(&mut self, request_id: &str, tokens: u64, cost_femtos: i128) {
         if !std::mem::replace(&mut self.is_open, false) {
             return;
         }
@@ -108,13 +108,13 @@ impl LocalReservation {
         // A subject that had no budget when the request began may have one now.
         if self.cost_femtos != 0 || cost_femtos != 0 {
             let now = self.clock.unix_seconds();
-            self.state.budget.settle(now, self.begun, self.cost_femtos, cost_femtos);
+            self.state.budget.settle(now, (request_id, self.begun), self.cost_femtos, cost_femtos);
         }
     }
 }
 
 impl Drop for LocalReservation {
     fn drop(&mut self) {
-        self.settle(0, 0);
+        self.settle("", 0, 0);
     }
 }

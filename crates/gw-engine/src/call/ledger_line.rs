@@ -300,15 +300,17 @@ impl LedgerLine {
         self.entry.status = Cow::Owned(clipped(code));
     }
 
-    /// Writes the line, with this status unless an error was noted.
-    pub(crate) fn end(mut self, status: &'static str, ttft_ms: Option<u64>, latency_ms: u64) {
+    /// Writes the line, with this status unless an error was noted. Returns the request's id.
+    pub(crate) fn end(mut self, status: &'static str, ttft_ms: Option<u64>, latency_ms: u64) -> Arc<str> {
         // A disconnect ended the request, whatever its upstream reported later.
         if self.entry.status.is_empty() || status == Kind::ClientClosedRequest.code() {
             self.entry.status = Cow::Borrowed(status);
         }
         self.entry.ttft_ms = ttft_ms;
         self.entry.latency_ms = latency_ms;
+        let request_id = Arc::clone(&self.entry.request_id);
         self.journal.finish(self.begun.take(), *self.entry);
+        request_id
     }
 }
 

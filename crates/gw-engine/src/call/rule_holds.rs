@@ -60,24 +60,24 @@ impl Drop for CountedRates {
 
 impl RuleHold {
     /// The request is over, and these rules count it.
-    fn settle(&mut self, tokens: u64, femtos: i128) {
+    fn settle(&mut self, request_id: &str, (tokens, femtos): Need) {
         self.counted.keep();
-        self.reservation.settle(tokens, femtos);
+        self.reservation.settle(request_id, tokens, femtos);
         self.permit = AdmissionPermit::default();
     }
 }
 
 impl RuleHolds {
-    /// Settles everything. `served`: the catalogue id of the model that answered.
-    pub(crate) fn settle(mut self, served: Option<&str>, tokens: u64, femtos: i128) {
+    /// Settles everything. `served`: the catalogue id of the model that answered. `used`: the tokens and the money of the request.
+    pub(crate) fn settle(mut self, request_id: &str, served: Option<&str>, used: Need) {
         let last = self.holds.iter().rev().find_map(|hold| hold.target.clone());
         let serving = served.or(last.as_deref());
         let counts = |hold: &RuleHold| hold.target.is_none() || hold.target.as_deref() == serving;
         for hold in self.holds.iter_mut().filter(|hold| counts(hold) && !hold.is_further) {
-            hold.settle(tokens, femtos);
+            hold.settle(request_id, used);
         }
         // The cost is counted before anything else is released.
-        self.holds.iter_mut().filter(|hold| counts(hold)).for_each(|hold| hold.settle(0, 0));
+        self.holds.iter_mut().filter(|hold| counts(hold)).for_each(|hold| hold.settle(request_id, (0, 0)));
     }
 
     /// Takes everything back, because the request does not begin. Rules in shadow mode count only what is served.

@@ -54,6 +54,31 @@ fn figures(subject: &Subject) -> (i128, i128) {
     subject.state().budget.figures()
 }
 
+/// A ledger whose answers wait for [`admitted_beside`].
+fn waiting_ledger() -> TestLedger {
+    TestLedger { answer_permits: Some(tokio::sync::Semaphore::new(0)), ..TestLedger::default() }
+}
+
+/// Admits a request. While the ledger answers a question, `meanwhile` runs with the number of the question. Returns the number of questions.
+async fn admitted_beside(
+    (world, key): (&World, &[Arc<Subject>; 1]),
+    mut meanwhile: impl FnMut(usize),
+) -> usize {
+    let (before, mut answered) = (world.ledger.questions.lock().len(), 0);
+    let (limiter, subjects) = (world.limiter.clone(), key.clone());
+    let asking = tokio::spawn(async move { limiter.admit("r", &subjects).await.map(drop) });
+    while !asking.is_finished() {
+        tokio::task::yield_now().await;
+        if world.ledger.questions.lock().len() > before + answered {
+            answered += 1;
+            meanwhile(answered);
+            world.ledger.answer_permits.as_ref().unwrap().add_permits(1);
+        }
+    }
+    asking.await.unwrap().unwrap();
+    answered
+}
+
 #[tokio::test]
 async fn requests_count_for_the_key_and_for_its_team() {
     let world = world();
@@ -105,8 +130,8 @@ async fn tokens_are_reserved_and_unused_ones_come_back() {
     let why = reserve(100).await.unwrap_err();
     let retry_after = Some(Duration::from_secs(10));
     assert_eq!(why, Refusal::Tokens { subject: SubjectKind::Key, limit: 600, wanted: 100, retry_after });
-    all.settle(200, 0);
-    all.settle(0, 0);
+    all.settle("r", 200, 0);
+    all.settle("r", 0, 0);
     let seen = world.limiter.admit("r", &key).await.unwrap().limits.tokens.unwrap();
     assert_eq!((seen.limit, seen.remaining, seen.reset), (600, 400, Duration::from_secs(20)));
     let never = reserve(601).await.unwrap_err();
@@ -123,8 +148,8 @@ async fn money_is_reserved_before_it_is_spent() {
     let mut one = reserve(60).await.unwrap();
     let left = |left_nano| Refusal::Budget { subject: SubjectKind::Key, resets_in: None, left_nano };
     assert_eq!(reserve(41).await.unwrap_err(), left(40));
-    one.settle(1, 25_000_001);
-    one.settle(1, 25_000_001);
+    one.settle("r", 1, 25_000_001);
+    one.settle("r", 1, 25_000_001);
     drop(one);
     assert_eq!(figures(&key[0]), (25_000_001, 0), "settled once, to the femto-dollar");
     assert_eq!(reserve(75).await.unwrap_err(), left(74), "a femto-dollar is missing");
@@ -132,10 +157,10 @@ async fn money_is_reserved_before_it_is_spent() {
     assert_eq!(figures(&key[0]), (25_000_001, 0), "a dropped reservation is released");
     let mut rest = world.limiter.reserve("r", &key, 1, 74_999_999).await.unwrap();
     assert_eq!(world.limiter.admit("r", &key).await.unwrap_err().refusal, left(0));
-    rest.settle(1, 0);
+    rest.settle("r", 1, 0);
     world.limiter.admit("r", &key).await.unwrap();
     let mut more = reserve(1).await.unwrap();
-    more.settle(1, 500_000_000);
+    more.settle("r", 1, 500_000_000);
     assert_eq!(figures(&key[0]), (525_000_001, 0), "a cost above the reservation counts in full");
     assert_eq!(world.limiter.admit("r", &key).await.unwrap_err().refusal, left(0));
 }
@@ -231,7 +256,7 @@ async fn changed_limits_apply_at_once_and_the_state_stays() {
     let why = world.limiter.admit("r", &lower).await.unwrap_err();
     assert!(matches!(why.refusal, Refusal::Requests { limit: 2, .. }), "{why:?}");
     let higher = world.key(total(200));
-    one.settle(1, 60_000_000);
+    one.settle("r", 1, 60_000_000);
     let _rest = world.limiter.reserve("r", &higher, 1, 140_000_000).await.unwrap();
     assert!(world.limiter.reserve("r", &higher, 1, 1).await.is_err());
     assert_eq!(world.ledger.questions.lock().len(), 1);
@@ -267,13 +292,13 @@ async fn s12_a_period_ends_at_midnight_utc_and_what_is_under_way_counts_in_its_o
         world.clock.set_calendar(midnight - 10);
         let key = world.key(budget(100_000_000, period));
         let mut over = world.limiter.reserve("r", &key, 0, 60_000_000).await.unwrap();
-        world.limiter.reserve("r", &key, 0, 40_000_000).await.unwrap().settle(0, 40_000_000);
+        world.limiter.reserve("r", &key, 0, 40_000_000).await.unwrap().settle("r", 0, 40_000_000);
         let why = world.limiter.reserve("r", &key, 0, 1).await.unwrap_err();
         let resets_in = Some(Duration::from_secs(10));
         assert_eq!(why, Refusal::Budget { subject: SubjectKind::Key, resets_in, left_nano: 0 });
         world.clock.advance(Duration::from_secs(10));
         assert!(world.limiter.reserve("r", &key, 0, 40_000_001).await.is_err(), "60 are reserved");
-        over.settle(0, 10_000_000);
+        over.settle("r", 0, 10_000_000);
         assert_eq!(figures(&key[0]), (0, 0), "the request began before midnight");
         assert_eq!(world.ledger.questions.lock().len(), 1, "the next period begins with nothing spent");
     }
@@ -287,7 +312,7 @@ async fn s12_a_clock_that_jumps_neither_forgets_nor_locks() {
     let limits = Limits { rpm: Some(3), tpm: Some(100), ..budget(100_000_000, Period::Day) };
     let key = world.key(limits);
     world.limiter.admit("r", &key).await.unwrap();
-    world.limiter.reserve("r", &key, 50, 90_000_000).await.unwrap().settle(50, 90_000_000);
+    world.limiter.reserve("r", &key, 50, 90_000_000).await.unwrap().settle("r", 50, 90_000_000);
     *world.ledger.spent.lock() = 90_000_000;
     for jump in [3600, -3600, -3600, 3600] {
         world.clock.move_calendar(jump);
@@ -327,7 +352,7 @@ fn parallel_requests_never_reserve_more_than_the_budget() {
                     if let Ok(mut reserved) = reserved
                         && n.is_multiple_of(3)
                     {
-                        reserved.settle(1, i128::from(n % 8) * 1_000_000);
+                        reserved.settle("r", 1, i128::from(n % 8) * 1_000_000);
                     }
                 }
             });
@@ -390,7 +415,7 @@ proptest! {
                 Step::Settle { which, used } if which < open.len() => {
                     let (mut reserved, with_team, _) = open.swap_remove(which);
                     let used = i128::from(used) * 1_000_000 / 3;
-                    reserved.settle(1, used);
+                    reserved.settle("r", 1, used);
                     spent[0] += used;
                     spent[1] += if with_team { used } else { 0 };
                 }

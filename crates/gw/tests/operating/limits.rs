@@ -1,5 +1,6 @@
 //! Rate limits, budgets and overload.
 
+mod budget_changes;
 mod budget_cuts;
 mod budget_periods;
 pub(crate) mod budgets;

@@ -148,12 +148,12 @@ impl Settlement {
     fn settle(&mut self) {
         let (now, record) = (clock::now(), self.log.record());
         let duration = now.saturating_duration_since(self.accepted);
-        if let Some(line) = self.line.take() {
+        let request_id = self.line.take().map(|line| {
             if let Some((provider, model, used)) = line.prompt_cache() {
                 self.metrics.prompt_cache(provider, model, used);
             }
-            line.end(record.status.unwrap_or("ok"), record.ttft_ms, millis(duration));
-        }
+            line.end(record.status.unwrap_or("ok"), record.ttft_ms, millis(duration))
+        });
         self.measure(now, duration, &record);
         if let Some(tracing) = self.tracing.take() {
             tracing.end(&self.upstream_calls);
@@ -173,15 +173,17 @@ impl Settlement {
         if record.counted_tokens > 0 {
             self.log.note(|record| record.counted_tokens = billed.usage.total());
         }
-        self.reservation.settle(billed.usage.total(), billed.cost.femtos());
+        let request_id = request_id.as_deref().unwrap_or_default();
+        let (tokens, femtos) = (billed.usage.total(), billed.cost.femtos());
+        self.reservation.settle(request_id, tokens, femtos);
         self.permit = AdmissionPermit::default();
         if let Some(holds) = self.rule_holds.take() {
             let served = self.upstream_calls.last_answering();
             let served = served.as_ref().map(|candidate| &*candidate.model.id);
-            holds.settle(served, billed.usage.total(), billed.cost.femtos());
+            holds.settle(request_id, served, (tokens, femtos));
         }
         // The first reservation counts the cost before the others are released: no other request may have that money in between.
-        self.additional_reservations.iter_mut().for_each(|more| more.settle(0, 0));
+        self.additional_reservations.iter_mut().for_each(|more| more.settle(request_id, 0, 0));
         if let Some(caller) = self.watched.take().filter(|_| billed.cost.femtos() > 0) {
             self.metrics.occurrences.tell(|| Occurrence::Charged(*caller));
         }

@@ -42,7 +42,7 @@ async fn counters_beyond_the_bound_leave_and_neither_their_spending_nor_a_reserv
     for n in 0..100 {
         let cost = 30 * NANO + i128::try_from(n).unwrap();
         let mut reservation = limiter.reserve("r", &counter(n), 0, 40 * NANO).await.unwrap();
-        reservation.settle(0, cost);
+        reservation.settle("r", 0, cost);
         ledger.0.lock().insert(format!("c{n}"), cost);
     }
     let mut open = limiter.reserve("r", &counter(100), 0, 40 * NANO).await.unwrap();
@@ -59,6 +59,6 @@ async fn counters_beyond_the_bound_leave_and_neither_their_spending_nor_a_reserv
     }
     assert_eq!(figures(&counter(100)[0]), (0, 40 * NANO), "the reservation stays");
     assert!(limiter.reserve("r", &counter(100), 0, 60 * NANO + 1).await.is_err());
-    open.settle(0, 35 * NANO);
+    open.settle("r", 0, 35 * NANO);
     assert_eq!(figures(&counter(100)[0]), (35 * NANO, 0));
 }

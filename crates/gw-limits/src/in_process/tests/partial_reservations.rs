@@ -21,7 +21,7 @@ async fn a_reservation_gets_what_is_left_but_at_least_its_minimum() {
     drop(two);
     assert_eq!(up_to(70, 31).await.unwrap_err(), left(30));
     // A grant is a whole number of nano-USD. The fraction stays.
-    one.settle(0, 69 * NANO + 1);
+    one.settle("r", 0, 69 * NANO + 1);
     let (_three, granted) = up_to(70, 1).await.unwrap();
     assert_eq!((granted, figures(&key[0])), (30 * NANO, (69 * NANO + 1, 30 * NANO)));
     assert_eq!(up_to(1, 1).await.unwrap_err(), left(0));
@@ -44,7 +44,7 @@ async fn a_key_and_its_team_reserve_what_the_tighter_budget_grants() {
     let why = world.limiter.reserve_up_to("r", &both, 4, 70 * NANO, 1).await.unwrap_err();
     assert_eq!(why, Refusal::Budget { subject: SubjectKind::Team, resets_in: None, left_nano: 0 });
     assert_eq!(figures(&key), (0, 40 * NANO), "the refusal of the team releases the reservation of the key");
-    reserved.settle(0, 5 * NANO);
+    reserved.settle("r", 0, 5 * NANO);
     assert_eq!([figures(&key), figures(&team)], [(5 * NANO, 0); 2]);
     world.limiter.reserve("r", &both, 10, 0).await.expect("the tokens are free again");
 }
@@ -69,7 +69,7 @@ fn parallel_grants_use_up_the_budget_and_never_exceed_it() {
                         let granted = runtime.block_on(limiter.reserve_up_to("r", both, 1, most, NANO));
                         if let Ok((mut reserved, granted)) = granted {
                             assert!((NANO..=most).contains(&granted));
-                            reserved.settle(1, granted);
+                            reserved.settle("r", 1, granted);
                             spent += granted;
                         }
                     }

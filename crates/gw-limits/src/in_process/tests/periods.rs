@@ -12,7 +12,7 @@ async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
         let (start, end) = period.around(NOW);
         let spend = async |cost: i128| {
             let mut reserved = world.limiter.reserve("r", &key, 0, cost).await?;
-            reserved.settle(0, cost);
+            reserved.settle("r", 0, cost);
             world.ledger.rows.lock().push((world.clock.unix_seconds(), cost));
             Ok::<_, Refusal>(())
         };
@@ -38,7 +38,7 @@ async fn the_next_period_begins_without_a_question_to_the_ledger() {
     let key = world.key(budget(100_000_000, Period::Day));
     for day in 0..5 {
         world.clock.set_calendar(NOW + day * DAY);
-        world.limiter.reserve("r", &key, 0, 100_000_000).await.unwrap().settle(0, 100_000_000);
+        world.limiter.reserve("r", &key, 0, 100_000_000).await.unwrap().settle("r", 0, 100_000_000);
     }
     assert_eq!(world.ledger.questions.lock().len(), 1);
 }
@@ -59,9 +59,9 @@ async fn a_cost_counts_in_the_period_in_which_the_request_began() {
     let mut new = world.limiter.reserve("r", &both, 0, 10_000_000).await.unwrap();
     new.set_begin(midnight);
     assert_eq!([figures(&key[0]), figures(&team)], [(0, 90_000_000); 2], "everything is reserved");
-    over.settle(0, 70_000_000);
-    late.settle(0, 5_000_000);
-    new.settle(0, 3_000_000);
+    over.settle("r", 0, 70_000_000);
+    late.settle("r", 0, 5_000_000);
+    new.settle("r", 0, 3_000_000);
     assert_eq!([figures(&key[0]), figures(&team)], [(3_000_000, 0), (78_000_000, 0)]);
     let names = both.each_ref().map(|subject| (subject.kind(), subject.id()));
     world.limiter.charge("lost", &names, 20_000_000, midnight - 1);
@@ -79,7 +79,7 @@ async fn a_rolling_budget_gets_spending_back_at_its_age_and_at_most_a_step_later
         world.clock.set_calendar(at);
         let mut reserved = world.limiter.reserve("r", &key, 0, cost).await?;
         reserved.set_begin(at);
-        reserved.settle(0, cost);
+        reserved.settle("r", 0, cost);
         world.ledger.rows.lock().push((at, cost));
         Ok::<_, Refusal>(())
     };
@@ -100,7 +100,7 @@ async fn a_rolling_budget_gets_spending_back_at_its_age_and_at_most_a_step_later
     world.clock.set_calendar(begin + 2 * DAY + 4 * step);
     assert!(world.limiter.reserve("r", &key, 0, 50_000_001).await.is_err(), "50 are reserved");
     open.set_begin(begin + 2 * DAY + step);
-    open.settle(0, 50_000_000);
+    open.settle("r", 0, 50_000_000);
     assert_eq!(figures(&key[0]), (50_000_000, 0));
     spend(begin + 2 * DAY + 4 * step, 50_000_000).await.unwrap();
     assert_eq!(world.ledger.questions.lock().len(), 1, "steps need no question");
@@ -117,14 +117,14 @@ async fn a_rolling_budget_moves_on_while_the_ledger_is_away() {
     assert_eq!(figures(&key[0]), (30_000_000, 0));
     world.ledger.is_away.store(true, Ordering::SeqCst);
     let mut over = world.limiter.reserve("r", &key, 0, 40_000_000).await.unwrap();
-    world.limiter.reserve("r", &key, 0, 30_000_000).await.unwrap().settle(0, 30_000_000);
+    world.limiter.reserve("r", &key, 0, 30_000_000).await.unwrap().settle("r", 0, 30_000_000);
     world.clock.set_calendar(hour + 3_600);
     assert!(world.limiter.reserve("r", &key, 0, 20_000_001).await.is_err(), "20 have left");
-    world.limiter.reserve("r", &key, 0, 20_000_000).await.unwrap().settle(0, 20_000_000);
+    world.limiter.reserve("r", &key, 0, 20_000_000).await.unwrap().settle("r", 0, 20_000_000);
     world.clock.set_calendar(hour + 7_200);
-    over.settle(0, 40_000_000);
+    over.settle("r", 0, 40_000_000);
     assert!(world.limiter.reserve("r", &key, 0, 1_000_001).await.is_err());
-    world.limiter.reserve("r", &key, 0, 1_000_000).await.unwrap().settle(0, 1_000_000);
+    world.limiter.reserve("r", &key, 0, 1_000_000).await.unwrap().settle("r", 0, 1_000_000);
     // Everything leaves but the last.
     world.clock.set_calendar(hour + 3_600 + DAY + 3_600);
     assert!(world.limiter.reserve("r", &key, 0, 99_000_001).await.is_err());
@@ -133,36 +133,15 @@ async fn a_rolling_budget_moves_on_while_the_ledger_is_away() {
     assert_eq!(world.ledger.questions.lock().len(), 1);
 }
 
-/// A request waits for the ledger while the period moves on to this moment. Returns its decision and the limits' world.
-async fn admitted_beside_a_new_period(
-    period: Period,
-    moment: i64,
-    meanwhile: impl FnOnce(),
-    (world, key): (&World, &[Arc<Subject>; 1]),
-) {
-    let asked = world.ledger.questions.lock().len();
-    let (limiter, subjects) = (world.limiter.clone(), key.clone());
-    let asking = tokio::spawn(async move { limiter.admit("r", &subjects).await.map(drop) });
-    while world.ledger.questions.lock().len() == asked {
-        tokio::task::yield_now().await;
-    }
-    world.clock.set_calendar(moment);
-    meanwhile();
-    world.ledger.answer_permits.as_ref().unwrap().add_permits(9);
-    let decision = asking.await.unwrap();
-    assert!(decision.is_ok(), "{period:?}: {decision:?}");
-}
-
 #[tokio::test]
 async fn a_period_that_moves_on_while_the_ledger_answers_refuses_nothing() {
     for period in ending() {
-        let answer_permits = Some(tokio::sync::Semaphore::new(0));
-        let world = world_of(TestLedger { answer_permits, ..TestLedger::default() });
+        let world = world_of(waiting_ledger());
         let key = world.key(budget(100_000_000, period));
         let next = period.around(NOW).1;
         world.ledger.rows.lock().push((next - 1, 40_000_000));
-        admitted_beside_a_new_period(period, next, || {}, (&world, &key)).await;
-        assert_eq!(world.ledger.questions.lock().len(), 1, "{period:?}");
+        let questions = admitted_beside((&world, &key), |_| world.clock.set_calendar(next)).await;
+        assert_eq!(questions, 1, "{period:?}");
         // The last step of a rolling period still counts.
         let spent = if period.step().is_some() { 40_000_000 } else { 0 };
         assert_eq!(figures(&key[0]), (spent, 0), "{period:?}");
@@ -172,20 +151,23 @@ async fn a_period_that_moves_on_while_the_ledger_answers_refuses_nothing() {
 #[tokio::test]
 async fn a_settlement_in_the_new_period_has_the_ledger_asked_again() {
     for period in ending() {
-        let answer_permits = Some(tokio::sync::Semaphore::new(1));
-        let world = world_of(TestLedger { answer_permits, ..TestLedger::default() });
+        let world = world_of(waiting_ledger());
         let key = world.key(budget(100_000_000, period));
         let next = period.around(NOW).1;
+        admitted_beside((&world, &key), |_| {}).await;
         let mut under_way = world.limiter.reserve("r", &key, 0, 30_000_000).await.unwrap();
         under_way.set_begin(next);
         key[0].state().budget.forget_spending();
         let row = (next, 20_000_000);
-        let settle = || {
-            under_way.settle(0, row.1);
-            world.ledger.rows.lock().push(row);
+        let settle = |question| {
+            if question == 1 {
+                world.clock.set_calendar(next);
+                under_way.settle("r", 0, row.1);
+                world.ledger.rows.lock().push(row);
+                world.ledger.counted.lock().push("r".to_owned());
+            }
         };
-        admitted_beside_a_new_period(period, next, settle, (&world, &key)).await;
-        assert_eq!(world.ledger.questions.lock().len(), 3, "{period:?}");
+        assert_eq!(admitted_beside((&world, &key), settle).await, 2, "{period:?}");
         assert_eq!(figures(&key[0]), (20_000_000, 0), "{period:?}");
     }
 }

@@ -14,23 +14,27 @@ async fn a_budget_that_was_removed_and_added_asks_the_ledger_once_for_each_repli
     let total = budget(100, Period::Total);
     let subjects = [key(&one, total), key(&two, total)];
     one.admit("a", &subjects[0]).await.unwrap();
-    one.reserve("a", &subjects[0], 0, nano(10)).await.unwrap().settle(0, nano(10));
+    one.reserve("a", &subjects[0], 0, nano(10)).await.unwrap().settle("a", 0, nano(10));
     let mut over = two.reserve("b", &subjects[1], 0, nano(20)).await.unwrap();
     drain(&one).await;
     for (n, limiter) in [&one, &two, &one, &two, &one].into_iter().enumerate() {
         let free = key(limiter, Limits::default());
-        limiter.reserve(&format!("c{n}"), &free, 0, nano(10)).await.unwrap().settle(0, nano(10));
+        limiter.reserve(&format!("c{n}"), &free, 0, nano(10)).await.unwrap().settle(
+            &format!("c{n}"),
+            0,
+            nano(10),
+        );
     }
     *ledger.spent.lock() = nano(60);
     let again = [key(&one, total), key(&two, total)];
     assert!(one.reserve("d", &again[0], 0, nano(21)).await.is_err(), "60 are spent, 20 are reserved");
     assert_eq!(figures(&redis, &again[0][0]).await, (60, 20));
     // The ledger of the other replica knows less. The counted spending stays.
-    one.reserve("e", &again[0], 0, nano(5)).await.unwrap().settle(0, nano(5));
+    one.reserve("e", &again[0], 0, nano(5)).await.unwrap().settle("e", 0, nano(5));
     drain(&one).await;
     two.admit("f", &again[1]).await.unwrap();
     assert_eq!(figures(&redis, &again[1][0]).await, (65, 20));
-    over.settle(0, nano(40));
+    over.settle("r", 0, nano(40));
     drain(&two).await;
     for (limiter, subjects) in [(&one, &again[0]), (&two, &again[1])] {
         let same = key(limiter, total);
@@ -62,7 +66,7 @@ async fn a_request_that_began_without_a_budget_counts_in_a_budget_added_meanwhil
         ];
         limiter.admit("b", &given).await.unwrap();
         for mut reserved in under_way {
-            reserved.settle(1, nano(10));
+            reserved.settle("r", 1, nano(10));
         }
         drain(&limiter).await;
         for subject in &given {
@@ -86,7 +90,7 @@ async fn a_changed_period_keeps_what_the_ledger_does_not_know_yet() {
         one.admit("a", &daily).await.unwrap();
         let mut late = one.reserve("late", &daily, 0, nano(5)).await.unwrap();
         for (id, cost) in [("b", 10), ("c", 60)] {
-            one.reserve(id, &daily, 0, nano(cost)).await.unwrap().settle(0, nano(cost));
+            one.reserve(id, &daily, 0, nano(cost)).await.unwrap().settle(id, 0, nano(cost));
         }
         drain(&one).await;
         // The row of one request is written. The settlement of another one comes after its row.
@@ -97,9 +101,9 @@ async fn a_changed_period_keeps_what_the_ledger_does_not_know_yet() {
         let before = if period == Period::Total { 1 } else { 0 };
         assert!(two.reserve("d", &changed[1], 0, nano(24 - before)).await.is_err(), "{period:?}");
         assert_eq!(figures(&redis, &changed[1][0]).await, (77 + before, 0), "{period:?}");
-        late.settle(0, nano(5));
+        late.settle("r", 0, nano(5));
         drain(&one).await;
-        two.reserve("e", &changed[1], 0, nano(23 - before)).await.unwrap().settle(0, nano(23 - before));
+        two.reserve("e", &changed[1], 0, nano(23 - before)).await.unwrap().settle("e", 0, nano(23 - before));
         drain(&two).await;
         assert!(one.admit("f", &changed[0]).await.is_err(), "{period:?}");
     }
@@ -115,7 +119,7 @@ async fn a_budget_that_comes_back_with_a_restart_asks_the_ledger() {
         let spend = async |limiter: &Limiter, limits, id: &str, cost| {
             let subjects = key(limiter, limits);
             limiter.admit(id, &subjects).await.unwrap();
-            limiter.reserve(id, &subjects, 0, nano(cost)).await.unwrap().settle(0, nano(cost));
+            limiter.reserve(id, &subjects, 0, nano(cost)).await.unwrap().settle(id, 0, nano(cost));
             drain(limiter).await;
             ledger.rows.lock().push((clock.unix_seconds(), nano(cost)));
         };

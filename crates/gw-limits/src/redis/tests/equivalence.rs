@@ -200,7 +200,7 @@ impl Side {
             Step::Leave { which } if which < self.permit.len() => drop(self.permit.swap_remove(which)),
             Step::Settle { which, tokens, used } if which < self.reserved.len() => {
                 let (mut reserved, begun) = self.reserved.swap_remove(which);
-                reserved.settle(tokens, nano(used));
+                reserved.settle("r", tokens, nano(used));
                 if let Some((ledger, _)) = &self.ledger {
                     ledger.rows.lock().push((begun, nano(used)));
                 }
@@ -351,7 +351,7 @@ async fn s12_a_redis_whose_clock_jumps_neither_forgets_nor_locks() {
     // A minute before midnight.
     clock.advance(Duration::from_secs(14 * 3600 + 20 * 60 + 44));
     drop(limiter.admit("a", &subjects).await.unwrap());
-    limiter.reserve("a", &subjects, 50, nano(90)).await.unwrap().settle(50, nano(90));
+    limiter.reserve("a", &subjects, 50, nano(90)).await.unwrap().settle("a", 50, nano(90));
     drain(&limiter).await;
     *ledger.spent.lock() = nano(90);
     let hour = 3_600_000_000;

@@ -23,7 +23,7 @@ async fn a_budget_that_no_request_has_used_yet_is_known_from_the_ledger() {
     assert_eq!(ledger.questions.lock().len(), 2, "the ledger is asked once for each subject");
     // The first request goes on from there.
     limiter.admit("a", &subjects).await.unwrap();
-    limiter.reserve("a", &subjects, 0, nano(10)).await.unwrap().settle(0, nano(10));
+    limiter.reserve("a", &subjects, 0, nano(10)).await.unwrap().settle("a", 0, nano(10));
     drain(&limiter).await;
     let uses = limiter.inspect(&subjects).await.expect("Redis answers");
     assert_eq!(uses[0].budget.map(|used| used.spent_femtos), Some(nano(70)));

@@ -61,7 +61,7 @@ async fn r02_a_request_that_outlives_its_lease_keeps_its_reservation_and_its_pla
     assert!(other.reserve("x", &others, 0, nano(101)).await.is_err(), "900 are reserved");
     let second = other.admit("second", &others).await.unwrap();
     assert!(other.admit("third", &others).await.is_err(), "two are in flight");
-    long.settle(0, nano(300));
+    long.settle("r", 0, nano(300));
     drop((permit, second));
     drain(&limiter).await;
     drain(&other).await;
@@ -98,14 +98,14 @@ async fn r02_a_settlement_after_its_lease_counts_once_and_frees_nothing_twice() 
     let mut late = limiter.reserve("late", &subjects, 0, nano(300)).await.unwrap();
     clock.advance(LEASE);
     let mut other = limiter.reserve("other", &subjects, 0, nano(900)).await.unwrap();
-    late.settle(0, nano(200));
+    late.settle("r", 0, nano(200));
     drain(&limiter).await;
     assert_eq!(
         figures(&redis, &subjects[0]).await,
         (200, 900),
         "the sum exceeds the budget, and all of it counts"
     );
-    other.settle(0, nano(50));
+    other.settle("r", 0, nano(50));
     drain(&limiter).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (250, 0));
 }
@@ -165,7 +165,7 @@ async fn p01_a_replayed_journal_ends_leases_and_counts_nothing_twice() {
     let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
     let subjects = key(&limiter, budget(1_000, Period::Month));
     leak(limiter.reserve("lost", &subjects, 0, nano(300)).await.unwrap());
-    limiter.reserve("settled", &subjects, 0, nano(300)).await.unwrap().settle(0, nano(100));
+    limiter.reserve("settled", &subjects, 0, nano(300)).await.unwrap().settle("settled", 0, nano(100));
     drain(&limiter).await;
     for id in ["lost", "settled", "lost"] {
         limiter.charge(id, &names(&subjects), nano(100), NOW);
@@ -237,7 +237,7 @@ async fn amounts_are_rounded_up_and_never_wrap() {
     let mut one = limiter.reserve("a", &subjects, u64::MAX, 1).await.unwrap();
     assert_eq!(figures(&redis, &subjects[0]).await, (0, 1), "a nano-USD is the smallest amount");
     assert!(limiter.reserve("b", &subjects, 0, i128::MAX).await.is_err());
-    one.settle(u64::MAX, i128::MAX);
+    one.settle("r", u64::MAX, i128::MAX);
     drain(&limiter).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (crate::redis::amount::MAX_EXACT_INTEGER, 0));
     assert!(limiter.admit("c", &subjects).await.is_err());

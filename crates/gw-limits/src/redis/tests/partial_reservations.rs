@@ -23,7 +23,7 @@ async fn a_lease_and_its_settlement_have_the_granted_amount() {
     for subject in &subjects {
         assert_eq!((figures(&redis, subject).await, leases(&redis, subject).await), ((0, 40), 2));
     }
-    two.settle(0, nano(12));
+    two.settle("r", 0, nano(12));
     drain(&limiter).await;
     for subject in &subjects {
         assert_eq!((figures(&redis, subject).await, leases(&redis, subject).await), ((12, 25), 1));
@@ -31,7 +31,7 @@ async fn a_lease_and_its_settlement_have_the_granted_amount() {
     // Redis rounds the amount up to whole nano-USD. The request gets what it asked for.
     let (three, granted) = limiter.reserve_up_to("req_1+4", &subjects, 0, nano(3) - 1, 1).await.unwrap();
     assert_eq!(granted, nano(3) - 1);
-    one.settle(0, 0);
+    one.settle("r", 0, 0);
     drop(three);
     drain(&limiter).await;
     for subject in &subjects {

@@ -19,7 +19,7 @@ async fn p10_a_clock_that_goes_back_and_forth_grants_nothing_anew() {
         let (start, end) = period.around(NOW);
         let spend = async |cost| {
             let mut reserved = limiter.reserve("r", &subjects, 0, nano(cost)).await?;
-            reserved.settle(0, nano(cost));
+            reserved.settle("r", 0, nano(cost));
             drain(&limiter).await;
             ledger.rows.lock().push((clock.unix_seconds(), nano(cost)));
             Ok::<_, Refusal>(())
@@ -48,7 +48,7 @@ async fn the_next_period_begins_without_a_question_to_the_ledger() {
     let subjects = key(&limiter, budget(100, Period::Day));
     for day in 0..5 {
         clock.set_both(NOW + day * DAY);
-        limiter.reserve("r", &subjects, 0, nano(100)).await.unwrap().settle(0, nano(100));
+        limiter.reserve("r", &subjects, 0, nano(100)).await.unwrap().settle("r", 0, nano(100));
         drain(&limiter).await;
     }
     assert_eq!(ledger.questions.lock().len(), 1);
@@ -76,9 +76,9 @@ async fn a_cost_counts_in_the_period_in_which_the_request_began() {
     new.set_begin(midnight);
     assert_eq!(seen().await, [(0, 95); 2], "everything is reserved");
     clock.advance(Duration::from_secs(100));
-    over.settle(0, nano(70));
-    late.settle(0, nano(5));
-    new.settle(0, nano(3));
+    over.settle("r", 0, nano(70));
+    late.settle("r", 0, nano(5));
+    new.settle("r", 0, nano(3));
     drain(&limiter).await;
     assert_eq!(seen().await, [(3, 5), (78, 5)]);
     limiter.charge("lost", &names(&both), nano(4), midnight - 1);
@@ -101,7 +101,7 @@ async fn a_clock_that_goes_back_carries_no_cost_into_another_period() {
     clock.set_both(midnight - 2);
     limiter.admit("a", &subjects).await.unwrap();
     clock.set_both(midnight + 1);
-    limiter.reserve("b", &subjects, 0, nano(40)).await.unwrap().settle(0, nano(40));
+    limiter.reserve("b", &subjects, 0, nano(40)).await.unwrap().settle("b", 0, nano(40));
     drain(&limiter).await;
     clock.set_both(midnight - 1);
     limiter.admit("c", &subjects).await.unwrap();
@@ -122,7 +122,7 @@ async fn a_jump_of_the_calendar_moves_no_request_to_another_period() {
     one.set_begin(clock.unix_seconds());
     // Scripts use the monotonic time, which stays.
     clock.move_calendar(3 * DAY);
-    one.settle(0, nano(10));
+    one.settle("r", 0, nano(10));
     drain(&limiter).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (10, 0));
 }
@@ -140,7 +140,7 @@ async fn a_rolling_budget_gets_spending_back_at_its_age_and_at_most_a_step_later
         clock.set_both(at);
         let mut reserved = limiter.reserve(&format!("r{at}"), subjects, 0, nano(cost)).await?;
         reserved.set_begin(at);
-        reserved.settle(0, nano(cost));
+        reserved.settle("r", 0, nano(cost));
         drain(limiter).await;
         ledger.rows.lock().push((at, nano(cost)));
         Ok::<_, Refusal>(())
@@ -159,7 +159,7 @@ async fn a_rolling_budget_gets_spending_back_at_its_age_and_at_most_a_step_later
     assert_eq!(figures(&redis, &own[0]).await, (40, 50));
     // The request settles while the spending of the next step is not known yet, and counts once.
     clock.set_both(begin + 2 * DAY + step + 600);
-    open.settle(0, nano(50));
+    open.settle("r", 0, nano(50));
     drain(&one).await;
     ledger.rows.lock().push((begin + 2 * DAY + step, nano(50)));
     spend(&other, &others, begin + 2 * DAY + 4 * step, 51).await.unwrap_err();
@@ -184,17 +184,17 @@ async fn a_rolling_budget_moves_on_while_the_ledger_is_away() {
     assert_eq!(figures(&redis, &own[0]).await, (30, 0));
     ledger.is_away.store(true, Ordering::SeqCst);
     let mut over = other.reserve("over", &others, 0, nano(40)).await.unwrap();
-    one.reserve("a", &own, 0, nano(30)).await.unwrap().settle(0, nano(30));
+    one.reserve("a", &own, 0, nano(30)).await.unwrap().settle("a", 0, nano(30));
     drain(&one).await;
     clock.set_both(hour + 3_600);
     assert!(other.reserve("b", &others, 0, nano(21)).await.is_err(), "20 have left");
-    other.reserve("c", &others, 0, nano(20)).await.unwrap().settle(0, nano(20));
+    other.reserve("c", &others, 0, nano(20)).await.unwrap().settle("c", 0, nano(20));
     drain(&other).await;
     clock.set_both(hour + 7_200);
-    over.settle(0, nano(40));
+    over.settle("r", 0, nano(40));
     drain(&other).await;
     assert!(one.reserve("d", &own, 0, nano(2)).await.is_err());
-    one.reserve("e", &own, 0, nano(1)).await.unwrap().settle(0, nano(1));
+    one.reserve("e", &own, 0, nano(1)).await.unwrap().settle("e", 0, nano(1));
     drain(&one).await;
     // Everything leaves but the last.
     clock.set_both(hour + 3_600 + DAY + 3_600);

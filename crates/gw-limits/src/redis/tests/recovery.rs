@@ -35,7 +35,7 @@ async fn s16_what_every_replica_holds_is_known_again_before_anything_is_granted(
     let mut mine = one.reserve("a", &subjects[0], 1, nano(300)).await.unwrap();
     let mut theirs = two.reserve("b", &subjects[1], 1, nano(400)).await.unwrap();
     // This request is over at the other replica and is not in the ledger yet.
-    two.reserve("c", &subjects[1], 1, nano(100)).await.unwrap().settle(1, nano(100));
+    two.reserve("c", &subjects[1], 1, nano(100)).await.unwrap().settle("c", 1, nano(100));
     drain(&two).await;
     for round in 0..10 {
         redis.flush().await;
@@ -48,8 +48,8 @@ async fn s16_what_every_replica_holds_is_known_again_before_anything_is_granted(
         drain(&one).await;
     }
     assert_eq!(redis.command(&["ZCARD", "gw:{key:k}:flying"]).await, ["2"]);
-    mine.settle(1, nano(10));
-    theirs.settle(1, nano(20));
+    mine.settle("r", 1, nano(10));
+    theirs.settle("r", 1, nano(20));
     drain(&one).await;
     drain(&two).await;
     assert_eq!(figures(&redis, &subjects[0][0]).await, (130, 0));
@@ -99,7 +99,7 @@ async fn s16_a_redis_that_comes_back_with_an_old_memory_is_not_believed() {
     let subjects = key(&limiter, budget(1_000, Period::Month));
     let mut old = limiter.reserve("old", &subjects, 1, nano(700)).await.unwrap();
     redis.command(&["SAVE"]).await;
-    old.settle(1, nano(600));
+    old.settle("r", 1, nano(600));
     let _held = limiter.reserve("held", &subjects, 1, nano(250)).await.unwrap();
     drain(&limiter).await;
     *ledger.spent.lock() = nano(600);
@@ -130,8 +130,8 @@ async fn a_settlement_that_the_ledger_already_counts_is_not_counted_again() {
     ledger.counted.lock().push("late".to_owned());
     limiter.admit("x", &subjects).await.unwrap();
     assert_eq!(figures(&redis, &subjects[0]).await, (200, 300));
-    late.settle(1, nano(200));
-    later.settle(1, nano(100));
+    late.settle("r", 1, nano(200));
+    later.settle("r", 1, nano(100));
     drain(&limiter).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (300, 0));
     // Requests with a row in the ledger are not held any longer.
@@ -158,7 +158,7 @@ async fn a_settlement_while_the_spending_is_unknown_counts_once_whether_the_ledg
     gw_testkit::eventually("the ledger is asked", || (ledger.questions.lock().len() == 2).then_some(()))
         .await;
     for mut reserved in reserved {
-        reserved.settle(1, nano(150));
+        reserved.settle("r", 1, nano(150));
     }
     drain(&limiter).await;
     *ledger.spent.lock() = nano(150);
@@ -212,7 +212,7 @@ async fn requests_that_end_while_the_ledger_is_asked_do_not_void_its_answer() {
         .await;
     // Every second request is in the ledger's answer.
     for (n, mut one) in reserved.into_iter().enumerate() {
-        one.settle(1, nano(2));
+        one.settle("r", 1, nano(2));
         if n % 2 == 0 {
             ledger.counted.lock().push(format!("r{n}"));
         }

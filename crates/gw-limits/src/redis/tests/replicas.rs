@@ -34,7 +34,7 @@ async fn r01_three_replicas_and_three_hundred_requests_never_exceed_a_budget_for
             let mut reserved = limiter.reserve(&id, &subjects, 10, nano(WORST)).await.ok()?;
             tokio::task::yield_now().await;
             let used = WORST - n % 300;
-            reserved.settle(10, nano(used));
+            reserved.settle("r", 10, nano(used));
             Some(used)
         });
     }
@@ -150,7 +150,7 @@ async fn the_first_answer_of_the_ledger_counts() {
     let (clock, settings) = (clock(), settings(&redis));
     let (limiter, core) = replica_at(settings.clone(), &clock, &ledger).await;
     let subjects = key(&limiter, budget(100, Period::Day));
-    limiter.reserve("a", &subjects, 0, nano(10)).await.unwrap().settle(0, nano(10));
+    limiter.reserve("a", &subjects, 0, nano(10)).await.unwrap().settle("a", 0, nano(10));
     drain(&limiter).await;
     // The answers of another replica, which asked at the same time, come late.
     let since = Period::Day.around(NOW).0;

@@ -50,7 +50,7 @@ async fn p99_while_away(limiter: &Limiter) -> Duration {
                     assert_eq!(refused, Refusal::StoreUnavailable);
                 } else {
                     let permit = limiter.admit(&id, &fast).await.unwrap();
-                    limiter.reserve(&id, &fast, 1, 1).await.unwrap().settle(1, 1);
+                    limiter.reserve(&id, &fast, 1, 1).await.unwrap().settle(&id, 1, 1);
                     drop(permit);
                 }
                 waited.push(start.elapsed());
@@ -93,7 +93,7 @@ async fn s09_redis_is_killed_and_comes_back_empty() {
     redis.kill();
     assert_no_waiting(&limiter).await;
     // This settlement waits in the queue.
-    held.settle(1, nano(400));
+    held.settle("r", 1, nano(400));
     *ledger.spent.lock() = nano(100);
     redis.restart().await;
     drop(reserved(&limiter, "again", &rich, 0).await);
@@ -110,7 +110,7 @@ async fn s09_redis_hangs_and_goes_on() {
     let mut held = reserved(&limiter, "held", &rich, nano(500)).await;
     redis.pause();
     assert_no_waiting(&limiter).await;
-    held.settle(1, nano(400));
+    held.settle("r", 1, nano(400));
     redis.resume();
     wait_until_back(&limiter).await;
     drain(&limiter).await;
@@ -132,7 +132,7 @@ async fn s09_a_slow_redis_is_one_that_is_away() {
     assert_no_waiting(&limiter).await;
     assert!(limiter.is_away());
     proxy.delay(Duration::ZERO);
-    reserved(&limiter, "again", &rich, nano(500)).await.settle(1, nano(300));
+    reserved(&limiter, "again", &rich, nano(500)).await.settle("r", 1, nano(300));
     drain(&limiter).await;
     assert_eq!(figures(&redis, &rich[0]).await.0, 300);
 }
@@ -186,7 +186,7 @@ async fn r05_a_replica_that_is_cut_off_settles_once_when_it_is_back() {
     // The connection breaks while answers are on their way, so the requests are in doubt.
     proxy.delay(Duration::from_millis(200));
     for mut reserved in held.drain(..5) {
-        reserved.settle(1, nano(50));
+        reserved.settle("r", 1, nano(50));
     }
     while figures(&redis, &subjects[0]).await.0 == 0 {
         tokio::task::yield_now().await;
@@ -195,7 +195,7 @@ async fn r05_a_replica_that_is_cut_off_settles_once_when_it_is_back() {
     eventually("away", || cut.is_away().then_some(())).await;
     assert!(other.reserve("x", &key(&other, budget(1_000, Period::Month)), 1, nano(751)).await.is_err());
     for mut reserved in held {
-        reserved.settle(1, nano(50));
+        reserved.settle("r", 1, nano(50));
     }
     proxy.delay(Duration::ZERO);
     proxy.heal();
@@ -211,8 +211,8 @@ async fn s09_after_flushall_the_ledger_is_asked_and_what_is_under_way_still_coun
     let ledger = ledger();
     let limiter = replica(settings(&redis), &ledger).await;
     let subjects = key(&limiter, budget(1_000, Period::Month));
-    limiter.reserve("a", &subjects, 1, nano(300)).await.unwrap().settle(1, nano(300));
-    limiter.reserve("unwritten", &subjects, 1, nano(100)).await.unwrap().settle(1, nano(100));
+    limiter.reserve("a", &subjects, 1, nano(300)).await.unwrap().settle("a", 1, nano(300));
+    limiter.reserve("unwritten", &subjects, 1, nano(100)).await.unwrap().settle("unwritten", 1, nano(100));
     let mut under_way = limiter.reserve("b", &subjects, 1, nano(200)).await.unwrap();
     drain(&limiter).await;
     redis.flush().await;
@@ -223,8 +223,8 @@ async fn s09_after_flushall_the_ledger_is_asked_and_what_is_under_way_still_coun
     assert_eq!(figures(&redis, &subjects[0]).await, (400, 200));
     let mut new = limiter.reserve("d", &subjects, 1, nano(400)).await.unwrap();
     assert!(limiter.reserve("e", &subjects, 1, nano(1)).await.is_err());
-    under_way.settle(1, nano(150));
-    new.settle(1, nano(250));
+    under_way.settle("r", 1, nano(150));
+    new.settle("r", 1, nano(250));
     drain(&limiter).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (800, 0));
     assert_eq!(ledger.questions.lock().len(), 2);
@@ -237,7 +237,7 @@ async fn s09_a_budget_that_was_evicted_is_unknown_and_not_unspent() {
     let ledger = ledger();
     let limiter = replica(settings(&redis), &ledger).await;
     let subjects = key(&limiter, budget(1_000, Period::Month));
-    limiter.reserve("a", &subjects, 1, nano(900)).await.unwrap().settle(1, nano(900));
+    limiter.reserve("a", &subjects, 1, nano(900)).await.unwrap().settle("a", 1, nano(900));
     drain(&limiter).await;
     *ledger.spent.lock() = nano(900);
     ledger.counted.lock().push("a".to_owned());
@@ -250,7 +250,7 @@ async fn s09_a_budget_that_was_evicted_is_unknown_and_not_unspent() {
     }
     assert_eq!(redis.command(&["EXISTS", "gw:{key:k}"]).await, ["0"], "evicted");
     assert!(limiter.reserve("b", &subjects, 1, nano(101)).await.is_err());
-    limiter.reserve("c", &subjects, 1, nano(100)).await.unwrap().settle(1, nano(100));
+    limiter.reserve("c", &subjects, 1, nano(100)).await.unwrap().settle("c", 1, nano(100));
     drain(&limiter).await;
     assert_eq!(figures(&redis, &subjects[0]).await, (1_000, 0));
     assert_eq!(ledger.questions.lock().len(), 2);
@@ -266,7 +266,7 @@ async fn a_hash_or_a_set_that_was_evicted_alone_is_repaired() {
     // Without the set nothing stays reserved.
     redis.command(&["DEL", "gw:{key:k}:leases"]).await;
     drop(limiter.reserve("b", &subjects, 1, nano(1_000)).await.unwrap());
-    held.settle(1, nano(100));
+    held.settle("r", 1, nano(100));
     drain(&limiter).await;
     let (_, reserved) = figures(&redis, &subjects[0]).await;
     assert_eq!(reserved, 0);
@@ -325,7 +325,7 @@ async fn each_replica_counts_its_share_while_redis_is_away() {
         assert!(matches!(why, Refusal::Requests { limit: 5, .. }), "{why:?}");
         let mut all = limiter.reserve("r", &subjects, 500, 0).await.unwrap();
         assert!(limiter.reserve("s", &subjects, 1, 0).await.is_err());
-        all.settle(400, 0);
+        all.settle("r", 400, 0);
         limiter.reserve("t", &subjects, 100, 0).await.unwrap();
     }
 }

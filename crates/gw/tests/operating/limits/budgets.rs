@@ -9,8 +9,7 @@ use gw_testkit::{Answer, Client, Redis, Signal, eventually};
 use serde_json::json;
 
 use crate::harness::ledger::rows;
-use crate::harness::management::create;
-use crate::harness::{ADMIN, Setup, World, assert_error, chat_with, with, world};
+use crate::harness::{Setup, World, assert_error, chat_with, with};
 
 /// `acme/plain` costs 1 and 2 USD per million: 10 prompt and 5 completion tokens are 0.00002 USD.
 const COST: f64 = 0.000_02;
@@ -363,61 +362,6 @@ async fn an_answer_that_nobody_bounded_fits_into_an_ordinary_limit_of_tokens() {
     // An explicit `max_tokens` is reserved in full.
     let asked = chat_with("demo/chat", json!({ "max_tokens": 20_000 }));
     assert_eq!(client(&world).post_json(CHAT, &asked).await.code(), "rate_limit_exceeded");
-}
-
-#[tokio::test]
-async fn a_budget_that_is_taken_away_and_given_back_remembers() {
-    let world = world().await;
-    let admin = world.gateway.client().with_key(ADMIN);
-    let (secret, made) =
-        create(&admin, json!({ "name": "given back", "budget_usd": "0.00005", "budget_period": "total" }))
-            .await;
-    let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));
-    let change = async |members: serde_json::Value| {
-        crate::harness::management::ask(&admin, "PATCH", &path, &members).await.ok()
-    };
-    let client = world.gateway.client().with_key(&secret);
-    client.post_json(CHAT, &ask(5)).await.ok();
-    change(json!({ "budget_usd": null })).await;
-    for _ in 0..5 {
-        client.post_json(CHAT, &ask(5)).await.ok();
-    }
-    change(json!({ "budget_usd": "0.00005", "budget_period": "total" })).await;
-    let refused = client.post_json(CHAT, &ask(5)).await;
-    assert_error("given back", &refused, 429, "insufficient_quota", "insufficient_quota");
-    assert_eq!(world.upstream.hits(), 6, "the upstream gets no request");
-}
-
-#[tokio::test]
-async fn requests_under_way_when_a_budget_is_given_are_counted_in_it() {
-    let world = world().await;
-    let admin = world.gateway.client().with_key(ADMIN);
-    let (secret, made) = create(&admin, json!({ "name": "under way" })).await;
-    let path = format!("/admin/v1/keys/{}", made["id"].as_str().expect("an id"));
-    let client = world.gateway.client().with_key(&secret);
-    let go: Vec<_> = (0..10).map(|_| Signal::new()).collect();
-    let body = chat_body("m", "x").to_string();
-    let head = format!(
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    let under_way: Vec<_> = go
-        .iter()
-        .map(|go| {
-            world.upstream.enqueue(Answer::steps(Vec::new()).wait(go).bytes(head.clone() + &body));
-            let client = client.clone();
-            tokio::spawn(async move { client.post_json(CHAT, &ask(5)).await.status })
-        })
-        .collect();
-    world.upstream.request(9).await;
-    crate::harness::management::ask(&admin, "PATCH", &path, &json!({ "budget_usd": 0.000_05 })).await.ok();
-    // The gateway reads the ledger now, which has no rows of them.
-    client.post_json(CHAT, &ask(5)).await.ok();
-    go.iter().for_each(Signal::fire);
-    for task in under_way {
-        assert_eq!(task.await.expect("no panic"), 200);
-    }
-    assert_eq!(client.post_json(CHAT, &ask(5)).await.code(), "insufficient_quota");
 }
 
 #[tokio::test]
