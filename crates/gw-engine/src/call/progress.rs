@@ -95,8 +95,9 @@ impl CallProgress {
 
     /// Records the failed calls of parts that were asked for again.
     fn note_failed_parts(&mut self) {
-        for (place, record) in self.settlement.note_failed_parts() {
+        for (place, record, charge) in self.settlement.note_failed_parts() {
             insert_at(&mut self.records, place, record);
+            self.costs().reserved += charge;
         }
     }
 

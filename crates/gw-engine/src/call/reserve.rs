@@ -11,6 +11,7 @@ use gw_wire::money::Money;
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
 use crate::call::enter_target::enter_target;
+use crate::call::upstream_call::{Attempt, UpstreamCallId};
 use crate::error::{Error, Result};
 use crate::limit_error;
 use crate::limit_error::first_of;
@@ -252,6 +253,32 @@ async fn hold_charges(call: &mut Call, charged: Money) -> bool {
         progress.settlement.rule_holds().outgrow();
     }
     true
+}
+
+/// Reserves the charge of a failed call of a part beside the first reservation, so that the part can be asked for again. None: the request
+/// cannot pay both.
+pub(crate) async fn hold_part(
+    context: &AttemptContext,
+    candidate: &Candidate,
+    attempt: Attempt,
+    failed: UpstreamCallId,
+) -> Option<Reservation> {
+    let AttemptContext { client, request, limiter, upstream_calls, .. } = context;
+    let charge = upstream_calls.charge_of(failed);
+    if charge <= Money::ZERO {
+        return Some(Reservation::default());
+    }
+    let mut held = Reservation::default();
+    if !client.subjects().is_empty() {
+        let (id, femtos) = (format!("{}+p{}", client.request_id, failed.number()), charge.femtos());
+        held = limiter.reserve_up_to(&id, client.subjects(), 0, femtos, femtos).await.ok()?.0;
+    }
+    // The rules of a target hold for one attempt. Another part may fail while this one waits for its reservation.
+    let is_of_targets = client.rules.as_ref().is_some_and(|rules| rules.may_be_of_targets());
+    let lost = || upstream_calls.all().cost - upstream_calls.of(attempt).cost + charge;
+    let whole = || costs(request, candidate, longest_answer(request, candidate));
+    let is_paid = client.max_cost.as_deref().is_none_or(|most| lost() + whole() <= *most);
+    (is_paid && !is_of_targets).then_some(held)
 }
 
 /// Whether the grant of a budget that must not be exceeded pays the charges so far and at least a short answer of this candidate. The grant

@@ -279,18 +279,19 @@ impl Settlement {
         billed
     }
 
-    /// Measures and notes the failed calls of parts that were asked for again. Returns their places and records.
-    pub(crate) fn note_failed_parts(&mut self) -> Vec<(usize, AttemptRecord)> {
+    /// Measures and notes the failed calls of parts that were asked for again. Returns their places and records, and what each is charged.
+    pub(crate) fn note_failed_parts(&mut self) -> Vec<(usize, AttemptRecord, Money)> {
         let failed = self.upstream_calls.take_failed_parts();
         let mut records = Vec::with_capacity(failed.len());
-        for FailedPart { candidate, attempt, of_attempt_at, ended, status, reason } in failed {
+        for FailedPart { candidate, attempt, of_attempt_at, ended, status, reason, held } in failed {
+            self.hold_more(held);
             let ended = (ended, status);
             let billed = self.end_attempt(&candidate, attempt, AttemptOutcome::Failed, ended);
             let record = attempt_record(&candidate, attempt, ended, &billed);
             // The failed calls of an attempt stand before it.
             let place = self.order.add(of_attempt_at);
             self.note_at(place, &record, billed.cost, reason, attempt);
-            records.push((place, record));
+            records.push((place, record, billed.cost));
         }
         records
     }

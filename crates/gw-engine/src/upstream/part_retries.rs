@@ -6,6 +6,7 @@ use gw_wire::failure::Failure;
 
 use crate::call::attempt_context::AttemptContext;
 use crate::call::progress::{censor_reason, judge, log_failure};
+use crate::call::reserve::hold_part;
 use crate::call::upstream_call::{Attempt, UpstreamCallId};
 use crate::clock;
 use crate::plan::candidate::Candidate;
@@ -44,13 +45,14 @@ impl PartRetries {
         let Some((call, pause)) = call.zip(self.take(context, candidate, &failure)) else {
             return Err(failure);
         };
+        let Some(held) = hold_part(context, candidate, attempt, call).await else { return Err(failure) };
         let mut failure = candidate.provider.censor(failure);
         censor_reason(context, &mut failure);
         let status = retry_policy::kind(&failure).code();
         let times = (began, clock::now());
         // A fallback must not lose its one attempt to retries of the target before it.
         let most = (context.snapshot.routing.max_attempts as usize).saturating_sub(context.kept_attempts);
-        if !context.upstream_calls.fail_part(call, times, (status, failure.reason.clone()), most) {
+        if !context.upstream_calls.fail_part(call, times, (status, failure.reason.clone()), held, most) {
             return Err(failure);
         }
         judge(context, candidate, &failure, attempt);

@@ -6,6 +6,7 @@ mod budget_periods;
 pub(crate) mod budgets;
 mod dry_runs;
 mod further_attempts;
+mod further_parts;
 mod overload;
 mod rules;
 mod sent_text;

@@ -3,6 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use gw_limits::Reservation;
+
 use super::{Attempt, AttemptOutcome, AttemptState, Records, UpstreamCallId, UpstreamCalls};
 use crate::plan::candidate::Candidate;
 
@@ -18,6 +20,8 @@ pub(crate) struct FailedPart {
     pub(crate) status: &'static str,
     /// The upstream's reason.
     pub(crate) reason: Option<String>,
+    /// Sets its charge aside until the request ends.
+    pub(crate) held: Reservation,
 }
 
 impl UpstreamCalls {
@@ -28,6 +32,7 @@ impl UpstreamCalls {
         UpstreamCallId(call): UpstreamCallId,
         (began, ended): (Instant, Instant),
         (status, reason): (&'static str, Option<String>),
+        held: Reservation,
         most: usize,
     ) -> bool {
         let mut records = self.records.lock();
@@ -55,6 +60,7 @@ impl UpstreamCalls {
             ended,
             status,
             reason,
+            held,
         });
         self.has_failed_parts.store(true, Ordering::Relaxed);
         true
