@@ -7,6 +7,15 @@ use gw_limits::{Limiter, Refusal, Reservation};
 use gw_wire::money::Money;
 use parking_lot::Mutex;
 
+/// Tokens of each answer that one step reserves.
+pub(crate) const STEP_TOKENS: u64 = 1_024;
+/// Tokens that an upstream may make after it is cancelled.
+pub(crate) const MARGIN_TOKENS: u64 = 32;
+/// Bytes of an upstream that are read between two looks at a budget. Their text is less than [`STEP_TOKENS`].
+pub(crate) const STEP_BYTES: usize = 1_024;
+/// [`STEP_BYTES`] near the end of a budget, and before the first look: the text is at most [`MARGIN_TOKENS`].
+pub(crate) const MARGIN_BYTES: usize = 96;
+
 pub(crate) type Growing = Pin<Box<dyn Future<Output = Result<(Reservation, i128), Refusal>> + Send>>;
 
 /// The reservation of a stream, which grows in steps.

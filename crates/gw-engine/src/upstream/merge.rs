@@ -6,6 +6,7 @@ use bytes::Bytes;
 use gw_providers::adapter::StreamDecoder;
 use gw_providers::client::UpstreamBody;
 use gw_wire::event::Event;
+use gw_wire::failure::Failure;
 use gw_wire::stream::Normaliser;
 use gw_wire::usage::{PromptWork, Usage};
 
@@ -37,6 +38,8 @@ type BodyPiece = Option<Bytes>;
 pub(crate) struct SingleStream {
     body: UpstreamBody,
     decoder: Box<dyn StreamDecoder>,
+    /// What came beyond the most bytes of a step.
+    rest: Bytes,
     heavy: Option<BodyPiece>,
 }
 
@@ -55,6 +58,8 @@ pub(crate) struct MergedStream {
 
 struct TrackedStream {
     source: SubStream,
+    /// What came beyond the most bytes of a step.
+    rest: Bytes,
     seen: StreamUsage,
     /// Its end marker arrived.
     ended: bool,
@@ -85,7 +90,7 @@ pub(crate) enum ReadStep {
 
 impl UpstreamSource {
     pub(crate) fn one(body: UpstreamBody, decoder: Box<dyn StreamDecoder>) -> Self {
-        Self::SingleStream(SingleStream { body, decoder, heavy: None })
+        Self::SingleStream(SingleStream { body, decoder, rest: Bytes::new(), heavy: None })
     }
 
     /// The streams of a divided request, of which none is open yet.
@@ -103,7 +108,7 @@ impl UpstreamSource {
     pub(crate) fn add(&mut self, source: SubStream) {
         if let Self::MergedStream(many) = self {
             let seen = StreamUsage { call: source.call, usage: None, answer_bytes: 0, is_refused: false };
-            many.streams.push(TrackedStream { source, seen, ended: false });
+            many.streams.push(TrackedStream { source, rest: Bytes::new(), seen, ended: false });
             many.unopened = many.unopened.saturating_sub(1);
         }
     }
@@ -143,16 +148,17 @@ impl UpstreamSource {
         *self = Self::Closed(self.seen());
     }
 
-    /// Reads the next piece into the normaliser.
+    /// Reads the next piece into the normaliser, at most `most` bytes of it.
     pub(crate) fn poll_step(
         &mut self,
         cx: &mut TaskContext<'_>,
+        most: usize,
         normaliser: &mut Normaliser,
         out: &mut Vec<u8>,
     ) -> Poll<ReadStep> {
         let step = match self {
-            Self::SingleStream(one) => std::task::ready!(one.poll_step(cx, normaliser, out)),
-            Self::MergedStream(many) => std::task::ready!(many.poll_step(cx, normaliser, out)),
+            Self::SingleStream(one) => std::task::ready!(one.poll_step(cx, most, normaliser, out)),
+            Self::MergedStream(many) => std::task::ready!(many.poll_step(cx, most, normaliser, out)),
             Self::Closed(_) => return Poll::Ready(ReadStep::Over),
         };
         if step == ReadStep::Over {
@@ -199,6 +205,25 @@ impl UpstreamSource {
     }
 }
 
+/// Takes the next piece of a body, at most `most` bytes of it.
+fn poll_piece(
+    cx: &mut TaskContext<'_>,
+    most: usize,
+    (body, rest): (&mut UpstreamBody, &mut Bytes),
+) -> Poll<Result<BodyPiece, Failure>> {
+    let mut piece = std::mem::take(rest);
+    if piece.is_empty() {
+        match std::task::ready!(body.poll_chunk(cx)).transpose()? {
+            Some(came) => piece = came,
+            None => return Poll::Ready(Ok(None)),
+        }
+    }
+    if piece.len() > most {
+        *rest = piece.split_off(most);
+    }
+    Poll::Ready(Ok(Some(piece)))
+}
+
 /// Whether reading the piece takes so long that it runs on the CPU pool.
 fn is_heavy(decoder: &dyn StreamDecoder, came: Option<&[u8]>) -> bool {
     decoder.work_bytes(came) >= HEAVY_BYTES
@@ -208,13 +233,14 @@ impl SingleStream {
     fn poll_step(
         &mut self,
         cx: &mut TaskContext<'_>,
+        most: usize,
         normaliser: &mut Normaliser,
         out: &mut Vec<u8>,
     ) -> Poll<ReadStep> {
         if self.heavy.is_some() {
             return Poll::Ready(ReadStep::Heavy);
         }
-        let came = match std::task::ready!(self.body.poll_chunk(cx)).transpose() {
+        let came = match std::task::ready!(poll_piece(cx, most, (&mut self.body, &mut self.rest))) {
             Ok(came) => came,
             Err(failure) => {
                 normaliser.accept(Event::Error(failure), out);
@@ -254,6 +280,7 @@ impl MergedStream {
     fn poll_step(
         &mut self,
         cx: &mut TaskContext<'_>,
+        most: usize,
         normaliser: &mut Normaliser,
         out: &mut Vec<u8>,
     ) -> Poll<ReadStep> {
@@ -263,10 +290,10 @@ impl MergedStream {
         for _ in 0..self.streams.len() {
             let at = self.turn % self.streams.len().max(1);
             self.turn = at + 1;
-            let Some(tracked) = self.streams.get_mut(at) else { break };
-            let Poll::Ready(read) = tracked.source.body.poll_chunk(cx) else { continue };
-            return Poll::Ready(match read.transpose() {
-                Ok(came) if is_heavy(&*tracked.source.decoder, came.as_deref()) => {
+            let Some(TrackedStream { source, rest, .. }) = self.streams.get_mut(at) else { break };
+            let Poll::Ready(read) = poll_piece(cx, most, (&mut source.body, rest)) else { continue };
+            return Poll::Ready(match read {
+                Ok(came) if is_heavy(&*source.decoder, came.as_deref()) => {
                     self.heavy = Some((at, came));
                     ReadStep::Heavy
                 }
@@ -289,7 +316,7 @@ impl MergedStream {
         normaliser: &mut Normaliser,
         out: &mut Vec<u8>,
     ) -> ReadStep {
-        let Some(TrackedStream { source, seen, ended }) = self.streams.get_mut(at) else {
+        let Some(TrackedStream { source, seen, ended, .. }) = self.streams.get_mut(at) else {
             return self.step(normaliser);
         };
         let first = source.first;

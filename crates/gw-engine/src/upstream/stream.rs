@@ -21,7 +21,7 @@ use http::header::CONTENT_TYPE;
 
 use crate::call::Call;
 use crate::call::attempt_context::AttemptContext;
-use crate::call::stream_reservation::StreamReservation;
+use crate::call::stream_reservation::{MARGIN_BYTES, StreamReservation};
 use crate::call::upstream_call::{Attempt, BilledUsage, UpstreamCallId, UpstreamCalls};
 use crate::clock;
 use crate::cpu_pool::{is_heavy, offload, offload_if};
@@ -53,6 +53,8 @@ pub(crate) struct UpstreamStream {
     /// Counts the stream as in flight.
     pub(crate) in_flight: Option<InFlight>,
     source: UpstreamSource,
+    /// The most bytes of the upstream that one step reads. A budget that must not be exceeded is looked at between two steps.
+    pub(crate) most_bytes: usize,
     /// The upstream call, if there is only one.
     call: Option<UpstreamCallId>,
     half_event: HalfEvent,
@@ -75,7 +77,7 @@ impl std::fmt::Debug for UpstreamStream {
 impl UpstreamStream {
     /// Reads the next piece.
     pub(crate) fn poll_step(&mut self, cx: &mut TaskContext<'_>) -> Poll<ReadStep> {
-        let step = self.source.poll_step(cx, &mut self.normaliser, &mut self.output);
+        let step = self.source.poll_step(cx, self.most_bytes, &mut self.normaliser, &mut self.output);
         if step.is_ready() {
             self.count_large();
         }
@@ -271,6 +273,7 @@ fn unopened(context: &AttemptContext, candidate: &Candidate, attempt: Attempt) -
         warnings: Vec::new(),
         in_flight: None,
         source: UpstreamSource::Closed(Vec::new()),
+        most_bytes: if context.granted.is_some() { MARGIN_BYTES } else { usize::MAX },
         call: None,
         reservation: None,
         notes: ProgressNotes::new(),

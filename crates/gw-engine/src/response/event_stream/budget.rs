@@ -2,7 +2,7 @@
 //! ends when the budget has nothing left.
 //!
 //! The usage of a running stream is a lower estimate: a token for every three bytes or for every piece, whichever is
-//! more. So a stream can exceed its budget by the tokens that its upstream makes between the last check and the end,
+//! more. So a stream can exceed its budget by one event, by the tokens that its upstream makes between the last check and the end,
 //! and by the tokens that the upstream counts beyond the estimate.
 
 use std::task::{Context as TaskContext, Poll};
@@ -16,7 +16,9 @@ use gw_wire::usage::BYTES_PER_TOKEN;
 use crate::call::Call;
 use crate::call::answer_closing::AnswerClosing;
 use crate::call::settlement::Outcome;
-use crate::call::stream_reservation::StreamReservation;
+use crate::call::stream_reservation::{
+    MARGIN_BYTES, MARGIN_TOKENS, STEP_BYTES, STEP_TOKENS, StreamReservation,
+};
 use crate::call::upstream_call::AttemptOutcome;
 use crate::error::{Error, Kind};
 use crate::limit_error;
@@ -25,12 +27,8 @@ use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::{Polled, StreamState};
 use crate::upstream::stream::UpstreamStream;
 
-/// Tokens of each answer that one step reserves.
-const STEP_TOKENS: u64 = 1_024;
 /// Tokens between two checks of the reservation.
 const CHECK_INTERVAL_TOKENS: u64 = 64;
-/// Tokens that an upstream may make after it is cancelled.
-const MARGIN_TOKENS: u64 = 32;
 
 /// The cost of all calls of the request so far, and the cost of further tokens of each answer.
 fn needs(call: &Call, stream: &UpstreamStream, tokens: u64) -> (Money, Money) {
@@ -117,6 +115,8 @@ impl EventStream {
             let (held, is_exhausted) = (reservation.held, reservation.is_exhausted || refusal.is_some());
             // Near the end of the budget each piece is checked.
             reservation.next_look = tokens + if is_exhausted { 1 } else { CHECK_INTERVAL_TOKENS };
+            // An upstream may send many events at once.
+            stream.most_bytes = if is_exhausted { MARGIN_BYTES } else { STEP_BYTES };
             let ahead = if is_exhausted { MARGIN_TOKENS } else { STEP_TOKENS };
             let (spent, step) =
                 needs(call, stream, ahead.min(still_allowed(call, written_tokens(call, stream))));

@@ -53,6 +53,41 @@ async fn a_stream_is_cut_when_its_budget_ends() {
     assert_error("spent", &refused, 429, "insufficient_quota", "insufficient_quota");
 }
 
+/// Fast upstreams and proxies on the way send many events in one packet.
+#[tokio::test]
+async fn a_stream_whose_events_come_at_once_is_cut_where_the_money_ends() {
+    let messages = json!([{ "role": "user", "content": "Hello!" }]);
+    let asked = [
+        (CHAT, json!({ "model": "acme/plain", "stream": true, "messages": messages })),
+        (
+            "/v1/messages",
+            json!({ "model": "acme/plain", "stream": true, "max_tokens": 30_000, "messages": messages }),
+        ),
+        ("/v1/responses", json!({ "model": "acme/plain", "stream": true, "input": "Hello!" })),
+    ];
+    for (path, body) in asked {
+        for piece_tokens in [1, 20, 80] {
+            let world = key("budget_usd = 0.001\non_budget = \"cut\"").start().await;
+            // 20,000 tokens in all.
+            let piece = "abc".repeat(piece_tokens);
+            let pieces = chat_transcript(&vec![piece.as_str(); 20_000 / piece_tokens]);
+            let events: String = pieces.iter().map(|piece| format!("data: {piece}\n\n")).collect();
+            let answer =
+                Answer::full(200, &[("content-type", "text/event-stream")], events + "data: [DONE]\n\n");
+            world.upstream.respond_with(move |request| match &*request.path {
+                "/v1/responses" => Answer::error(404, "x", "only chats"),
+                _ => answer.clone(),
+            });
+            client(&world).stream(path, &body).await.rest().await;
+            let row = rows(&world.gateway, 1).await.remove(0);
+            assert_eq!(row.status, "insufficient_quota", "{path}, {piece_tokens}");
+            // The cut is up to 32 tokens before the end of the money. An event passes whole.
+            let spent = (1_000 - 2 * (32 + piece_tokens as i128))..=(1_000 + 2 * piece_tokens as i128);
+            assert!(spent.contains(&(row.cost / TOKEN)), "{path}, {piece_tokens}: {}", row.cost / TOKEN);
+        }
+    }
+}
+
 /// The prompt of 408 tokens costs 0.000408 USD. As a part of the answer its echo would cost 0.0008 USD more.
 #[tokio::test]
 async fn the_echo_of_a_prompt_uses_no_money() {
