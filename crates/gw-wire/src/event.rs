@@ -6,6 +6,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
+use crate::dialects::SEAL_PREFIX;
 use crate::dialects::client_dialect::ClientDialect;
 use crate::failure::Failure;
 use crate::json::View;
@@ -158,11 +159,24 @@ pub enum Event<'a> {
 /// 21 KiB a second), uncompressed audio more.
 pub const AUDIO_CHARS_PER_TEXT_BYTE: u64 = 350;
 
+/// The format of the entries of `reasoning_details` that hold Gemini's signatures.
+pub const GEMINI_SIGNATURES: &str = "google-gemini-v1";
+
+/// What a seal of the gateway adds to a string, in bytes before base64: the nonce, the tag, and the names of the target.
+const SEAL_OVERHEAD_BYTES: usize = 128;
+
 /// The size of encrypted thoughts in the entries of `reasoning_details`. Readable thoughts have events of their own, which count, and
 /// a signature is no text of the model.
 fn encrypted_bytes(details: View<'_>) -> u64 {
-    let data = details.elements().flat_map(|entry| entry.pick(["data"]));
-    data.flatten().map(|data| data.string_len() as u64).sum()
+    let bytes = |entry: View<'_>| {
+        let [data, format] = entry.pick(["data", "format"]);
+        let is_signature = format.and_then(View::string).is_some_and(|format| format == GEMINI_SIGNATURES);
+        let data = data.filter(|_| !is_signature)?;
+        let len = data.string_len();
+        let is_sealed = data.string().is_some_and(|data| data.starts_with(SEAL_PREFIX));
+        Some(if is_sealed { (len / 4 * 3).saturating_sub(SEAL_OVERHEAD_BYTES) } else { len } as u64)
+    };
+    details.elements().filter_map(bytes).sum()
 }
 
 /// The size of readable thoughts in the entries of `reasoning_details`, for an answer that has them nowhere else.

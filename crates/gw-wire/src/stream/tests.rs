@@ -343,6 +343,11 @@ fn spoken_words_and_encrypted_thoughts_count_and_readable_details_do_not() {
     assert_eq!(size("audio", &format!(r#"{{"data":"{}"}}"#, "A".repeat(351))), 2);
     assert_eq!(size("reasoning_details", r#"[{"type":"reasoning.text","text":"Hm","signature":"Eq"}]"#), 0);
     assert_eq!(size("reasoning_details", r#"[{"type":"reasoning.encrypted","data":"abc"}]"#), 3);
+    // A seal adds its own bytes and base64, which the model did not write.
+    let sealed = format!("gw1.{}", "A".repeat(400));
+    assert_eq!(size("reasoning_details", &format!(r#"[{{"data":"{sealed}"}},{{"data":"gw1.x"}}]"#)), 175);
+    let signature = r#"[{"type":"reasoning.encrypted","data":"abc","format":"google-gemini-v1"}]"#;
+    assert_eq!(size("reasoning_details", signature), 0);
     assert_eq!(size("executed_tools", r#"["a"]"#), 5);
     let details = r#"[{"type":"reasoning.text","text":"Hm"},{"type":"reasoning.summary","summary":"So"}]"#;
     assert_eq!(crate::event::thought_bytes(crate::json::View::new(details)), 4);

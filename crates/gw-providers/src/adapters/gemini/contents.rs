@@ -24,7 +24,7 @@ use crate::model_rules::{ModelRules, System};
 const PLACEHOLDER_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// The `format` of signatures of text in `reasoning_details`.
-pub(in crate::adapters) const SIGNATURE_FORMAT: &str = "google-gemini-v1";
+pub(in crate::adapters) const SIGNATURE_FORMAT: &str = gw_wire::event::GEMINI_SIGNATURES;
 
 /// The usual order of an answer's blocks, which needs no order entry. Thoughts and signed texts need one, because
 /// nothing else records where they were.
