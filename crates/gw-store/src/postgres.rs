@@ -34,6 +34,9 @@ const BEGIN_SNAPSHOT: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
 const BEGIN_SEARCH: &str = "BEGIN; SET LOCAL idle_in_transaction_session_timeout = 10000; SET LOCAL statement_timeout = 2000; \
     SET LOCAL jit = off";
 
+/// The shortest password that errors leave out.
+const MIN_MASKED_CHARS: usize = 6;
+
 /// A database URL as connection options.
 #[derive(Clone)]
 pub(crate) struct DatabaseUrl {
@@ -93,10 +96,13 @@ impl DatabaseUrl {
         }
     }
 
-    /// Removes the password: a server of another kind may echo what it received.
+    /// Removes the password: a server of another kind may echo what it received. A short password is part of many words, so its
+    /// removal would spoil the message and tell the password.
     fn without_password(&self, text: &str) -> String {
         let text = match &self.password {
-            Some(password) if !password.is_empty() => Cow::Owned(text.replace(password.as_str(), "***")),
+            Some(password) if password.chars().count() >= MIN_MASKED_CHARS => {
+                Cow::Owned(text.replace(password.as_str(), "***"))
+            }
             _ => Cow::Borrowed(text),
         };
         one_line(&text)

@@ -94,6 +94,18 @@ fn a_password_is_found_in_every_form_of_a_url() {
     }
 }
 
+#[test]
+fn a_short_password_spoils_no_error() {
+    for (url, said) in [
+        ("postgres://u:x@h/gw", "database \"gw\" does not exist: x secret-1"),
+        ("postgres://u:secret-1@h/gw", "database \"gw\" does not exist: x ***"),
+        ("postgres://u:@h/gw", "database \"gw\" does not exist: x secret-1"),
+    ] {
+        let url = super::DatabaseUrl::parse(url).unwrap();
+        assert_eq!(url.without_password("database \"gw\" does not exist: x secret-1"), said);
+    }
+}
+
 /// Records batches until `stop`, and repeats a failed batch, as the journal does.
 fn writing(store: Store, stop: Arc<AtomicBool>) -> tokio::task::JoinHandle<u64> {
     tokio::spawn(async move {
