@@ -8,7 +8,7 @@ use gw_engine::catalog::ConfiguredEntry;
 use super::problems::{Location, Position, locate};
 use super::tree::Table;
 
-/// The locations of the entries of a configuration. Entries of the API and of the environment have none.
+/// The locations of the entries of a configuration. Entries of the API have only their names, and those of the environment none.
 #[derive(Clone, Default)]
 pub struct EntryLocations {
     providers: HashMap<String, EntryLocation>,
@@ -30,15 +30,19 @@ impl fmt::Debug for EntryLocations {
 /// The location of an entry, with its key.
 #[derive(Clone, Debug)]
 struct EntryLocation {
-    location: Location,
-    /// The key, such as `providers[0]`.
+    /// None: the API made the entry, so no line of a file holds it.
+    location: Option<Location>,
+    /// The key in the file, such as `providers[0]`, or the name at the API, such as `providers/acme`.
     path: String,
 }
 
 impl EntryLocation {
     fn before(&self, problem: &str) -> String {
-        let Self { location, path } = self;
-        format!("{location}: {path}: {problem}")
+        let path = &self.path;
+        match &self.location {
+            Some(location) => format!("{location}: {path}: {problem}"),
+            None => format!("{path}: {problem}"),
+        }
     }
 }
 
@@ -69,10 +73,27 @@ impl EntryLocations {
         let [providers, models, aliases, addresses, semantic] = kinds.map(|entries| {
             let located = entries.into_iter().zip(locations.by_ref());
             located
-                .map(|((name, _, path), location)| (name, EntryLocation { location, path }))
+                .map(|((name, _, path), location)| (name, EntryLocation { location: Some(location), path }))
                 .collect::<HashMap<_, _>>()
         });
         Self { providers, models, aliases, addresses, semantic }
+    }
+
+    /// These locations, and the names of the entries that the API made, as pairs of section and name. An entry of the file keeps its
+    /// line.
+    #[must_use]
+    pub(crate) fn with_api_entries<'e>(mut self, entries: impl Iterator<Item = (&'e str, &'e str)>) -> Self {
+        for (section, name) in entries {
+            let known = match section {
+                "providers" => &mut self.providers,
+                "models" => &mut self.models,
+                "aliases" => &mut self.aliases,
+                _ => continue,
+            };
+            let path = format!("{section}/{name}");
+            known.entry(name.to_owned()).or_insert(EntryLocation { location: None, path });
+        }
+        self
     }
 
     /// A problem of a provider, after its location.

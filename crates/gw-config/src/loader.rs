@@ -83,6 +83,17 @@ pub fn load_text(
     checked(text, path, lookup, &names, accepted).map(|(config, _)| config)
 }
 
+/// The locations of the entries of a text, with this process's environment. The problems of the text are left out.
+pub(crate) fn entry_locations(text: &str, path: &Path) -> EntryLocations {
+    let lookup = |name: &str| std::env::var(name).ok();
+    let directory = path.parent().unwrap_or(Path::new(""));
+    let mut walker = Walker { env: Some(&lookup), directory, report: ProblemReport::default() };
+    let (document, _) = DeTable::parse_recoverable(text);
+    let mut root = walker.table(&tables::ROOT, document.get_ref(), Position::Whole, "");
+    overlay::apply(&mut walker, &lookup, &[], &mut root);
+    EntryLocations::of(&root, text, &path.display().to_string())
+}
+
 /// Checks a text as [`load`] checks a file. Problems name `path`, and relative paths start at its directory.
 ///
 /// # Errors

@@ -244,6 +244,7 @@ mod tests {
     use serde_json::json;
 
     use super::{FileState, Overlay, compose, escape_references};
+    use crate::entry_locations::EntryLocations;
     use crate::raw_file;
 
     #[test]
@@ -256,7 +257,8 @@ mod tests {
     #[test]
     fn a_team_in_an_export_names_no_variable() {
         let team = Team { id: "${HOME}".to_owned(), limits: Limits::default(), created_at: 0 };
-        let file = FileState { path: None, raw: raw_file("", &|_| None) };
+        let file =
+            FileState { path: None, raw: raw_file("", &|_| None), locations: EntryLocations::default() };
         let text = compose(&file, &Overlay::default(), &[], &[team], false).text;
         assert!(text.contains("$${HOME}"), "{text}");
     }

@@ -6,6 +6,7 @@ use secrecy::ExposeSecret;
 use serde_json::{Map, Value, json};
 
 use super::overlay::{Overlay, OverlayEntry, secret_id};
+use crate::entry_locations::EntryLocations;
 use crate::setup::{self, Setup};
 use crate::{
     AcceptedMembers, Config, Leaf, Loaded, NAMED_LISTS, Problem, RawFile, Refused, loader, opened_members,
@@ -22,7 +23,12 @@ pub struct FileState {
     pub path: Option<PathBuf>,
     /// Its content.
     pub raw: RawFile,
+    /// The locations of its entries.
+    pub locations: EntryLocations,
 }
+
+/// The name that stands for the file if there is none.
+const NO_FILE: &str = "gateway.toml";
 
 /// The member of a provider or an alert that opens private addresses to it.
 const PRIVATE_NETWORK: &str = "allow_private_network";
@@ -35,13 +41,14 @@ impl FileState {
     pub fn read(path: Option<PathBuf>) -> Result<Self, Problem> {
         let text = path.as_deref().map(loader::read_text).transpose()?.unwrap_or_default();
         let env = |name: &str| std::env::var(name).ok();
-        Ok(Self { raw: raw_file(&text, &env), path })
+        let locations = loader::entry_locations(&text, path.as_deref().unwrap_or(Path::new(NO_FILE)));
+        Ok(Self { raw: raw_file(&text, &env), path, locations })
     }
 
     /// The path in words.
     #[must_use]
     pub fn name(&self) -> String {
-        self.path.as_deref().unwrap_or(Path::new("gateway.toml")).display().to_string()
+        self.path.as_deref().unwrap_or(Path::new(NO_FILE)).display().to_string()
     }
 }
 
@@ -112,8 +119,11 @@ pub fn load(file: &FileState, overlay: &Overlay, accepted: AcceptedMembers) -> R
         Some(id) => overlay.secrets.get(id).map(|secret| secret.expose_secret().to_owned()),
         None => std::env::var(name).ok(),
     };
-    let path = file.path.as_deref().unwrap_or(Path::new("gateway.toml"));
+    let path = file.path.as_deref().unwrap_or(Path::new(NO_FILE));
     let mut config = loader::load_text(&text, path, &lookup, accepted)?;
+    // The merged text has other lines than the file.
+    let made = overlay.entries.iter().map(|entry| (entry.section.as_str(), entry.name.as_str()));
+    config.locations = file.locations.clone().with_api_entries(made);
     // An entry of the API has the version of its last change, as its `ETag` says.
     for entry in overlay.entries.iter().filter(|entry| entry.section == "aliases") {
         if file.raw.place("aliases", &entry.name).is_none()
@@ -170,18 +180,42 @@ pub fn in_words(problem: &Problem, document: &Map<String, Value>) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{OverlayEntry, merged};
-    use crate::raw_file;
+    use super::{FileState, Overlay, OverlayEntry, check, merged};
+    use crate::{AcceptedMembers, raw_file};
+
+    fn alias(name: &str, target: &str) -> OverlayEntry {
+        let (section, name) = ("aliases".to_owned(), name.to_owned());
+        OverlayEntry { section, name, value: json!({"targets": [target]}), version: 1 }
+    }
+
+    /// The problems of this file with an alias of the API that leads nowhere.
+    fn problems(text: &str) -> Vec<String> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("g.toml");
+        std::fs::write(&path, text).unwrap();
+        let entries = vec![alias("zz", "demo/chat"), alias("fine", "acme/x")];
+        let file = FileState::read(Some(path)).unwrap();
+        let found = check(&file, &Overlay { entries, ..Overlay::default() }, AcceptedMembers::new()).problems;
+        let folder = format!("{}/", directory.path().display());
+        found.iter().map(|problem| problem.replace(&folder, "")).collect()
+    }
+
+    #[test]
+    fn a_problem_names_the_line_of_the_file_or_the_entry_of_the_api() {
+        let acme = "[[providers]]\nname = \"acme\"\napi = \"openai\"\nbase_url = \"http://127.0.0.1:1\"\n\
+                    [[models]]\nid = \"acme/x\"\n";
+        let text = format!("# The file.\n\n[aliases]\nb = \"demo/chat\"\n{acme}");
+        let fault =
+            |name: &str| format!("alias '{name}' stands for 'demo/chat', which no configured provider has");
+        let of_file = format!("g.toml:4:5: aliases.b: {}", fault("b"));
+        let of_api = format!("aliases/zz: {}", fault("zz"));
+        assert_eq!(problems(&text), [of_file, of_api.clone()]);
+        assert_eq!(problems(acme), [of_api]);
+    }
 
     #[test]
     fn the_name_of_an_entry_is_no_reference() {
-        let entry = OverlayEntry {
-            section: "aliases".to_owned(),
-            name: "${HOME}".to_owned(),
-            value: json!({"targets": ["a/b"]}),
-            version: 1,
-        };
-        let document = merged(&raw_file("", &|_| None), &[entry], &|_| Value::Null);
+        let document = merged(&raw_file("", &|_| None), &[alias("${HOME}", "a/b")], &|_| Value::Null);
         assert_eq!(document["aliases"], json!([{"name": "$${HOME}", "targets": ["a/b"]}]));
     }
 }
