@@ -1,5 +1,5 @@
 //! The encryption key of the gateway: from the environment, else from the store that replicas share, else from a file in
-//! the data directory. It is created at the first start. No output shows it.
+//! the data directory. It is created at the first start, unless the store has secrets that a lost key sealed. No output shows it.
 
 use std::io::{self, Write as _};
 use std::path::Path;
@@ -10,6 +10,8 @@ use gw_store::Store;
 use secrecy::{ExposeSecret, SecretSlice, SecretString};
 
 use gw_command::CommandError;
+
+use crate::stored_configuration::overlay::{self, OverlayError};
 
 /// The variable that holds the key.
 const VARIABLE: &str = "MODEL_GATEWAY_ENCRYPTION_KEY";
@@ -87,26 +89,91 @@ pub fn sealer(key: &EncryptionKey) -> Result<Sealer, CommandError> {
 /// The key, which is created if there is none.
 ///
 /// # Errors
-/// Exit code 2 for a wrong value in the environment, 1 when the store or the file cannot be used.
+/// Exit code 2 for a wrong value in the environment, 1 when the store or the file cannot be used, or when the key is lost that the
+/// store's secrets need.
 pub async fn open(store: &Store, data: &Path) -> Result<EncryptionKey, CommandError> {
     if let Some(key) = of_environment().map_err(CommandError::Usage)? {
         return Ok(key);
     }
-    let new = EncryptionKey::generate()
-        .ok_or_else(|| CommandError::Runtime("the system gives no random numbers for a key".to_owned()))?;
     if store.is_server() {
-        return of_store(store, &new).await;
+        if let Some(key) = in_store(store).await? {
+            return Ok(key);
+        }
+        let new = new_key(store, None).await?;
+        let new = SecretSlice::from(new.to_base64().expose_secret().as_bytes().to_vec());
+        return parse_stored(&store.shared_secret(STORED_NAME, &new).await.map_err(CommandError::runtime)?);
     }
     let path = data.join(FILE_NAME);
-    of_file(&path, &new).map_err(|fault| CommandError::Runtime(format!("{}: {fault}", path.display())))
+    if let Some(key) = in_file(&path)? {
+        tighten(&path);
+        return Ok(key);
+    }
+    let new = new_key(store, Some(&path)).await?;
+    of_file(&path, &new).map_err(|fault| unusable(&path, &fault))
 }
 
-async fn of_store(store: &Store, new: &EncryptionKey) -> Result<EncryptionKey, CommandError> {
-    let new = SecretSlice::from(new.to_base64().expose_secret().as_bytes().to_vec());
-    let kept = store.shared_secret(STORED_NAME, &new).await.map_err(CommandError::runtime)?;
+/// The key that a start would use. A new one is not kept.
+///
+/// # Errors
+/// As [`open`].
+pub async fn preview(store: &Store, data: &Path) -> Result<EncryptionKey, CommandError> {
+    if let Some(key) = of_environment().map_err(CommandError::Usage)? {
+        return Ok(key);
+    }
+    let file = (!store.is_server()).then(|| data.join(FILE_NAME));
+    let known = match &file {
+        Some(path) => in_file(path)?,
+        None => in_store(store).await?,
+    };
+    match known {
+        Some(key) => Ok(key),
+        None => new_key(store, file.as_deref()).await,
+    }
+}
+
+/// A new key. A secret that a lost key sealed refuses it: the gateway could not start with the new key, and the wrong key would
+/// hide that the right one is missing. `file` is the file of the key; None: the key is a row of the store.
+async fn new_key(store: &Store, file: Option<&Path>) -> Result<EncryptionKey, CommandError> {
+    let new = EncryptionKey::generate()
+        .ok_or_else(|| CommandError::Runtime("the system gives no random numbers for a key".to_owned()))?;
+    // After a rotation, the keys before it may open every secret.
+    let sealer = secret_sealer(&new)?;
+    let entry = match overlay::load(store, &sealer).await {
+        Ok(_) => return Ok(new),
+        Err(OverlayError::Secret { place, .. }) => place,
+        Err(error) => return Err(CommandError::runtime(error)),
+    };
+    let remedy = match file {
+        Some(path) => format!("put the old {} back, or set {VARIABLE} to its content", path.display()),
+        None => format!("set {VARIABLE} to it"),
+    };
+    Err(CommandError::Runtime(format!(
+        "the encryption key is missing, and a secret of the stored configuration of {entry} cannot be read without it: {remedy}"
+    )))
+}
+
+async fn in_store(store: &Store) -> Result<Option<EncryptionKey>, CommandError> {
+    let kept = store.secret(STORED_NAME).await.map_err(CommandError::runtime)?;
+    kept.as_ref().map(parse_stored).transpose()
+}
+
+fn parse_stored(kept: &SecretSlice<u8>) -> Result<EncryptionKey, CommandError> {
     let text = std::str::from_utf8(kept.expose_secret()).unwrap_or_default();
     EncryptionKey::parse(text)
         .map_err(|fault| CommandError::Runtime(format!("the store's secret '{STORED_NAME}' {fault}")))
+}
+
+/// The key in this file. None: there is no file.
+fn in_file(path: &Path) -> Result<Option<EncryptionKey>, CommandError> {
+    match read(path) {
+        Ok(key) => Ok(Some(key)),
+        Err(KeyFileError::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(fault) => Err(unusable(path, &fault)),
+    }
+}
+
+fn unusable(path: &Path, fault: &KeyFileError) -> CommandError {
+    CommandError::Runtime(format!("{}: {fault}", path.display()))
 }
 
 /// A key file that cannot be used.
@@ -124,7 +191,10 @@ enum KeyFileError {
 fn of_file(path: &Path, new: &EncryptionKey) -> Result<EncryptionKey, KeyFileError> {
     match read(path) {
         Err(KeyFileError::Unreadable(error)) if error.kind() == io::ErrorKind::NotFound => {}
-        found => return found,
+        found => {
+            tighten(path);
+            return found;
+        }
     }
     create(path, new).map_err(KeyFileError::Uncreatable)?;
     // Another process may have been first.
@@ -137,7 +207,6 @@ fn read(path: &Path) -> Result<EncryptionKey, KeyFileError> {
         true => fs::read_to_string(path).map(SecretString::from).map_err(KeyFileError::Unreadable)?,
         false => SecretString::from(""),
     };
-    tighten(path);
     EncryptionKey::parse(text.expose_secret()).map_err(KeyFileError::Damaged)
 }
 

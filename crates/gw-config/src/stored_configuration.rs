@@ -27,7 +27,7 @@ use tokio::sync::Mutex;
 use apply::ApplyConfiguration;
 use merge::FileState;
 use overlay::{Overlay, OverlayError};
-pub use start::{MergeError, open};
+pub use start::{MergeError, check, open};
 
 /// Answers the requests below `/admin/v1/config/`.
 pub struct StoredConfiguration {

@@ -18,7 +18,8 @@ impl Store {
         self.only(select, |row| row.get::<Vec<u8>>("value").map(SecretSlice::from)).await
     }
 
-    async fn secret(&self, name: &str) -> Result<Option<SecretSlice<u8>>> {
+    /// The secret with this name, if the store has one.
+    pub async fn secret(&self, name: &str) -> Result<Option<SecretSlice<u8>>> {
         let select = Sql::new("SELECT value FROM gateway_secrets WHERE name = $1").text(name);
         self.first(select, |row| row.get::<Vec<u8>>("value").map(SecretSlice::from)).await
     }

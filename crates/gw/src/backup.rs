@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gw_command::{CommandError, Common, print};
-use gw_config::{catalogue_update, paths, setup};
+use gw_config::stored_configuration::{self, MergeError};
+use gw_config::{catalogue_update, encryption_key, paths, setup};
 use gw_store::inspection::{inspect_file, inspect_server};
 use secrecy::ExposeSecret;
 
@@ -67,7 +68,33 @@ async fn back_up(common: &Common, args: &BackupArgs) -> Result<String, CommandEr
     let (store, schema, note) = copy_store(&setup, staging.path()).await?;
     let manifest =
         archive::write(staging.path(), &args.file, store, schema).map_err(CommandError::runtime)?;
-    Ok(summary(&args.file, &manifest, note))
+    let mut text = summary(&args.file, &manifest, note);
+    if let Some(fault) = key_fault(&setup, &data).await {
+        text += &format!("warning: a gateway does not start with this state: {fault}\n");
+    }
+    Ok(text)
+}
+
+/// The reason why the encryption key of this moment does not open the secrets of the configuration API. A store that an update
+/// would change is not opened.
+async fn key_fault(setup: &setup::Setup, data: &Path) -> Option<String> {
+    let StoreLocation::File(file) = store::location(setup).ok()? else { return None };
+    let inspection = inspect_file(&file).await.ok()?;
+    if inspection.found != Some(inspection.known) {
+        return None;
+    }
+    let store = store::open_shared(setup).await.ok()?;
+    let key = encryption_key::preview(&store, data).await;
+    let fault = match key.and_then(|key| encryption_key::secret_sealer(&key)) {
+        Err(error) => Some(error.to_string()),
+        Ok(sealer) => match stored_configuration::check(setup, &store, &sealer).await {
+            Err(error @ MergeError::Overlay(_)) => Some(error.to_string()),
+            // Whether the entries fit the file is the matter of a start.
+            Ok(_) | Err(MergeError::Problems(_)) => None,
+        },
+    };
+    store.close().await;
+    fault
 }
 
 /// Copies the store. Returns its kind, its schema version, and a sentence about what is not in the archive.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use gw_providers::seal::EncryptionKey;
+use gw_providers::seal::{EncryptionKey, SecretSealer};
 use gw_store::Store;
 
 use super::StoredConfiguration;
@@ -50,6 +50,16 @@ pub async fn open(
         *setup = merged;
     }
     Ok(StoredConfiguration::new(store.clone(), sealer, setup.path.clone(), made))
+}
+
+/// Whether a start can use the entries of the API beside the file of `setup`. Changes nothing. Returns how many entries there are.
+///
+/// # Errors
+/// The store fails, an entry is damaged or does not open, or both do not fit together.
+pub async fn check(setup: &Setup, store: &Store, sealer: &SecretSealer) -> Result<usize, MergeError> {
+    let overlay = overlay::load(store, sealer).await?;
+    merged(setup, &overlay)?;
+    Ok(overlay.entries.len())
 }
 
 impl StoredConfiguration {

@@ -2,9 +2,11 @@
 
 use gw_config::paths::DataDirError;
 use gw_config::setup::Setup;
+use gw_config::stored_configuration::{self, MergeError};
+use gw_config::{encryption_key, paths};
 use gw_limits::{RedisFacts, RedisSettings};
-use gw_store::Error;
 use gw_store::inspection::{Inspection, inspect_file, inspect_server};
+use gw_store::{Error, Store};
 use gw_wire::calendar;
 use secrecy::ExposeSecret;
 
@@ -61,7 +63,7 @@ async fn check_store(setup: &Setup, report: &mut DoctorReport) -> Vec<OtherClock
         Ok(inspection) => {
             report.add(schema(&inspection));
             if inspection.found == Some(inspection.known) {
-                report.add(doubt(setup).await);
+                check_content(setup, report).await;
             }
             inspection.server_time.map(|time| OtherClock::read("PostgreSQL", time)).into_iter().collect()
         }
@@ -108,23 +110,61 @@ fn refusal(error: &Error) -> DoctorFinding {
     DoctorFinding::failed("store", "[store]", &error.to_string()).remedy(remedy)
 }
 
-/// Whether the gateway doubts the clock of this machine, so that it purges nothing.
-async fn doubt(setup: &Setup) -> DoctorFinding {
-    let judged = match store::open_shared(setup).await {
+/// Checks the content of a store with the newest schema.
+async fn check_content(setup: &Setup, report: &mut DoctorReport) {
+    match store::open_shared(setup).await {
         Ok(store) => {
-            let doubt = clock::doubt(&store).await;
+            report.add(doubt(&store).await);
+            check_stored_configuration(setup, &store, report).await;
             store.close().await;
-            doubt.map_err(|error| error.to_string())
         }
-        Err(error) => Err(error.to_string()),
+        Err(error) => report.add(
+            DoctorFinding::failed("store", "[store]", &error.to_string())
+                .remedy("correct what the finding names, and run doctor again"),
+        ),
+    }
+}
+
+/// Checks the encryption key, and the entries that the API has made beside the file.
+async fn check_stored_configuration(setup: &Setup, store: &Store, report: &mut DoctorReport) {
+    let data = paths::find_data_dir(setup.config.data_dir.as_deref()).unwrap_or_default();
+    let key = encryption_key::preview(store, &data).await;
+    let sealer = match key.and_then(|key| encryption_key::secret_sealer(&key)) {
+        Ok(sealer) => sealer,
+        Err(error) => {
+            let remedy = "give the gateway the encryption key with which it has sealed its secrets";
+            report.add(DoctorFinding::failed("encryption key", "[store]", &error.to_string()).remedy(remedy));
+            return;
+        }
     };
-    match judged {
+    let (check, subject) = ("configuration", "made over the API");
+    match stored_configuration::check(setup, store, &sealer).await {
+        Ok(0) => {}
+        Ok(count) => {
+            let entries = if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") };
+            report.add(DoctorFinding::ok(check, subject, &format!("{entries}, no problems")));
+        }
+        Err(MergeError::Problems(problems)) => {
+            for problem in problems {
+                let remedy = "correct the file so that it fits the entries of the configuration API";
+                report.add(DoctorFinding::failed(check, subject, &problem).remedy(remedy));
+            }
+        }
+        Err(error @ MergeError::Overlay(_)) => {
+            let remedy = "put the old secret.key back into the data directory, or set MODEL_GATEWAY_ENCRYPTION_KEY to its content";
+            report.add(DoctorFinding::failed(check, subject, &error.to_string()).remedy(remedy));
+        }
+    }
+}
+
+/// Whether the gateway doubts the clock of this machine, so that it purges nothing.
+async fn doubt(store: &Store) -> DoctorFinding {
+    match clock::doubt(store).await {
         Ok(None) => DoctorFinding::ok("clock", "last use", "agrees with the times in the store"),
         Ok(Some(doubt)) => DoctorFinding::failed("clock", "last use", &doubt)
             .remedy("correct the clock, or run `model-gateway clock --confirm`"),
-        Err(error) => {
-            DoctorFinding::failed("clock", "last use", &error).remedy("see the finding about the store")
-        }
+        Err(error) => DoctorFinding::failed("clock", "last use", &error.to_string())
+            .remedy("see the finding about the store"),
     }
 }
 

@@ -7,4 +7,5 @@ mod preset_values;
 mod process;
 mod reload;
 mod restart;
+mod stored_faults;
 pub(crate) mod usage;
