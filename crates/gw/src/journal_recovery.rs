@@ -25,6 +25,8 @@ use tokio::sync::watch;
 use crate::clock::{DAY_MS, TrustedClock};
 use crate::ledger;
 
+/// The folder of the journals in the data directory.
+const JOURNAL: &str = "journal";
 /// The longest wait for Redis to take the charges of one look.
 const CHARGE_TIMEOUT: Duration = Duration::from_secs(2);
 /// The time between two looks for journals of processes that died.
@@ -44,6 +46,19 @@ pub(crate) struct FoundAtStart {
     found: Replayed,
 }
 
+/// Warns if another running gateway uses this data directory. The caller asks before this process opens a journal of its own.
+pub(crate) fn warn_of_another_gateway(data: &Path) {
+    if is_in_use(&data.join(JOURNAL)) {
+        tracing::warn!(
+            data_dir = %data.display(),
+            "another running gateway uses the same data directory {}: both share its keys and its request log, and without \
+             [redis] each counts limits and budgets for itself. To separate them, set server.data_dir or \
+             MODEL_GATEWAY_DATA_DIR of one of them to another directory",
+            data.display()
+        );
+    }
+}
+
 /// Opens the journal of this process, after the requests of processes that died have been written to the ledger. `last_use` is the
 /// time at which the store was last in use, in unix milliseconds. Requests that the retention had already purged by then are left out.
 ///
@@ -56,17 +71,7 @@ pub(crate) async fn open(
     registry: &mut Registry,
 ) -> Result<(Arc<Journal>, FoundAtStart), CommandError> {
     let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
-    let directory = data.join("journal");
-    // This check comes before this process opens a journal of its own.
-    if is_in_use(&directory) {
-        tracing::warn!(
-            data_dir = %data.display(),
-            "another running gateway uses the same data directory {}: both share its keys and its request log, and without \
-             [redis] each counts limits and budgets for itself. To separate them, set server.data_dir or \
-             MODEL_GATEWAY_DATA_DIR of one of them to another directory",
-            data.display()
-        );
-    }
+    let directory = data.join(JOURNAL);
     let retention_ms = setup.config.store.retention_days.map(|days| i64::from(days) * DAY_MS);
     let not_before = last_use.zip(retention_ms).map(|(last_use, age)| last_use.saturating_sub(age));
     let segments = AbandonedSegments::lock_all(&directory);

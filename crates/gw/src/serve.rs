@@ -37,8 +37,8 @@ use crate::service_manager::ServiceManager;
 use crate::signals::{Received, Signals};
 use crate::start_report::{self, ServerSearch};
 use crate::{
-    alerts, console_link, first_start, hand_over, limit_metrics, local_servers, management, memory_limit,
-    model_discovery, open_files, provider_metrics, readiness, store, telemetry, watch,
+    alerts, console_link, first_start, hand_over, journal_recovery, limit_metrics, local_servers, management,
+    memory_limit, model_discovery, open_files, provider_metrics, readiness, store, telemetry, watch,
 };
 
 /// The files of the web console.
@@ -111,6 +111,10 @@ async fn gateway(
         .await
         .map_err(CommandError::runtime)?;
     let stored = if created.is_some() { store.keys().await.map_err(CommandError::runtime)? } else { stored };
+    // The gateway that this one replaces ends soon.
+    if sockets.predecessor.is_none() {
+        journal_recovery::warn_of_another_gateway(&data);
+    }
     let mut registry = Registry::default();
     let parts =
         build_engine_parts(&setup, &store, stored, deployed.clone(), sealer.clone(), &mut registry).await?;

@@ -85,6 +85,8 @@ async fn a_gateway_that_has_taken_over_records_what_the_earlier_one_had_under_wa
     stream.json().await;
     let second = launch().arg("serve").arg("--take-over").start().await;
     assert_eq!(second.addr, first.addr);
+    let started = second.stderr().join("\n");
+    assert!(!started.contains("another running gateway uses the same data directory"), "{started}");
     second.client().with_key(KEY).post_json(CHAT, &chat("acme/fast")).await.ok();
     assert_eq!(rows_in(&data.path().join("gateway.db"), 1).await[0].status, "ok");
     // The first one drains, for the stream.
