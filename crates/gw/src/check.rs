@@ -9,7 +9,7 @@ use gw_config::setup::{self, Setup};
 use gw_config::{encryption_key, opened_members, paths};
 
 use crate::store::StoreLocation;
-use crate::{serve, store};
+use crate::{certificate_times, serve, store};
 
 /// The options of `check`.
 #[derive(Debug, Args)]
@@ -43,8 +43,14 @@ pub fn run(common: &Common, args: &CheckArgs) -> Result<(), CommandError> {
             KeyCheck::Unknown(note) => setup.notes.push(note),
         }
         let opened = opened_members::notes(&setup.config.providers);
-        let notes: Vec<String> =
-            setup.notes.iter().chain(&opened).map(|note| format!("note: {note}")).collect();
+        let certificate = setup.config.server.tls.as_ref().and_then(certificate_times::note);
+        let notes: Vec<String> = setup
+            .notes
+            .iter()
+            .chain(&opened)
+            .chain(&certificate)
+            .map(|note| format!("note: {note}"))
+            .collect();
         print(&first_lines(&notes))?;
     }
     problems.extend(encryption_key::of_environment().err());

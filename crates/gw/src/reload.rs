@@ -34,6 +34,7 @@ use tokio::sync::Mutex;
 use self::discovery::DiscoveryTasks;
 use self::metrics::ReloadMetrics;
 pub use self::watch::keep_up_to_date;
+use crate::certificate_times;
 use crate::nightly_reconcile::NightlyReconcile;
 use crate::response_cache::{self, CurrentCache};
 use gw_wire::calendar::unix_millis;
@@ -107,6 +108,8 @@ pub struct Reloader {
 struct Next {
     setup: Setup,
     certificates: Option<LoadedTls>,
+    /// A note about the times of the certificate.
+    certificate_note: Option<String>,
 }
 
 /// The reason why a configuration was not read.
@@ -256,18 +259,20 @@ impl Reloader {
             }
             let tls = setup.config.server.tls.as_ref().filter(|_| has_tls).map(LoadedTls::read).transpose();
             let certificates = tls.map_err(|error| vec![format!("server.tls: {error}")])?;
-            Ok(Next { setup, certificates })
+            let listener = setup.config.server.tls.as_ref().filter(|_| has_tls);
+            let certificate_note = listener.and_then(certificate_times::note);
+            Ok(Next { setup, certificates, certificate_note })
         });
         let unreadable = |_| Err(vec!["the configuration could not be read".to_owned()]);
         let loaded = loading.await.unwrap_or_else(unreadable);
-        let Next { setup, certificates } = loaded.map_err(LoadError::Problems)?;
+        let Next { setup, certificates, certificate_note } = loaded.map_err(LoadError::Problems)?;
         let mut setup = self.live.stored.merge(setup).await.map_err(|error| match error {
             MergeError::Problems(problems) => LoadError::Problems(problems),
             MergeError::Overlay(OverlayError::Store(error)) => LoadError::Store(error.to_string()),
             error @ MergeError::Overlay(_) => LoadError::Problems(vec![error.to_string()]),
         })?;
         setup.demo_if_alone();
-        Ok(Next { setup, certificates })
+        Ok(Next { setup, certificates, certificate_note })
     }
 
     /// Whether this configuration is in force, and no other was refused since.
@@ -287,7 +292,7 @@ impl Reloader {
     async fn apply(&self, next: Next, applied: &mut Applied) -> Result<ReloadReport, Vec<String>> {
         let Live { engine, management, response_cache, alerts, nightly, sealer, stored: _ } = &self.live;
         let renewed = self.renewed(&next).cloned();
-        let Next { setup, certificates } = next;
+        let Next { setup, certificates, certificate_note } = next;
         let keeps_tls = certificates.is_some();
         let config = &setup.config;
         let deployed = deploy(&setup, applied, engine, sealer)?;
@@ -309,6 +314,9 @@ impl Reloader {
         if let (Some(live), Some(loaded)) = (renewed, certificates) {
             live.replace(loaded);
             tracing::info!("new connections use the changed certificates");
+            if let Some(note) = certificate_note {
+                tracing::warn!("{note}");
+            }
         }
         response_cache.store(cache);
         management.configuration_changed().await;

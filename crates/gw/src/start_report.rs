@@ -10,7 +10,7 @@ use gw_config::{key_strength, opened_members};
 use gw_providers::presets;
 use gw_providers::settings::ProviderSettings;
 
-use crate::local_servers;
+use crate::{certificate_times, local_servers};
 
 /// The outcome of the search for model servers on this machine.
 #[derive(Debug)]
@@ -43,7 +43,8 @@ pub fn log(setup: &Setup, search: &ServerSearch, data: &Path) -> Result<(), Comm
     let opened = opened_members::notes(&setup.config.providers);
     let notes = setup.notes.iter().cloned().chain(setup::unlisted(&catalog));
     let mut logged = BTreeSet::new();
-    for note in notes.chain(weak_keys).chain(opened) {
+    let certificate = setup.config.server.tls.as_ref().and_then(certificate_times::note);
+    for note in notes.chain(weak_keys).chain(opened).chain(certificate) {
         // A check of the file together with the entries of the API has left its notes already.
         if logged.insert(note.clone()) {
             tracing::warn!("{note}");

@@ -6,7 +6,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gw_admin::time::format_millis;
 use gw_config::setup::Setup;
 use gw_providers::adapter::HttpCall;
 use gw_providers::client::Client;
@@ -17,6 +16,7 @@ use http::{HeaderMap, Method};
 use tokio::time::Instant;
 
 use super::finding::{DoctorFinding, DoctorReport};
+use crate::certificate_times::{fault, in_words};
 
 /// The longest time for the question whether a gateway listens on an address.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -115,26 +115,21 @@ fn certificate(cert: &Path, key: &Path) -> DoctorFinding {
 }
 
 fn validity_finding(name: &str, validity: Option<Validity>, now: u64) -> DoctorFinding {
-    let Some(Validity { not_before, not_after }) = validity else {
+    let Some(validity) = validity else {
         return DoctorFinding::warning("certificate", name, "its times cannot be read")
             .remedy("renew the certificate");
     };
-    let time = |seconds: u64| format_millis(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000));
-    if now > not_after {
-        return DoctorFinding::failed("certificate", name, &format!("expired at {}", time(not_after)))
-            .remedy("renew the certificate");
+    if let Some(fault) = fault(validity, now) {
+        let remedy = if now > validity.not_after {
+            "renew the certificate"
+        } else {
+            "wait, correct the clock of this machine, or use another certificate"
+        };
+        return DoctorFinding::failed("certificate", name, &fault).remedy(remedy);
     }
-    if now < not_before {
-        return DoctorFinding::failed(
-            "certificate",
-            name,
-            &format!("is not valid before {}", time(not_before)),
-        )
-        .remedy("wait, correct the clock of this machine, or use another certificate");
-    }
-    let (days, until) = ((not_after - now) / 86_400, time(not_after));
-    let message = format!("valid for {days} days, until {until}");
-    if not_after - now < RENEWAL {
+    let left = validity.not_after.saturating_sub(now);
+    let message = format!("valid for {} days, until {}", left / 86_400, in_words(validity.not_after));
+    if left < RENEWAL {
         return DoctorFinding::warning("certificate", name, &message).remedy("renew the certificate");
     }
     DoctorFinding::ok("certificate", name, &message)

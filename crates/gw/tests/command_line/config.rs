@@ -3,6 +3,7 @@
 use std::process::Output;
 
 use gw_testkit::Launch;
+use gw_testkit::certificate::Certificate;
 use serde_json::Value;
 
 use crate::harness::{Setup, binary};
@@ -79,6 +80,19 @@ fn check_and_serve_refuse_what_no_start_can_use() {
             assert!(line.is_some_and(|line| line.contains(word)), "{command}: {place} and {word} in {text}");
         }
     }
+}
+
+#[test]
+fn check_notes_an_expired_certificate() {
+    let expired = Certificate::expired(&["localhost"]);
+    let config = format!("[server]\ntls = {{ cert = \"cert.pem\", key = \"key.pem\" }}\n{BASE}");
+    let launch = Launch::new(binary()).file("gateway.toml", config);
+    let launch = launch.file("cert.pem", &expired.pem).file("key.pem", &expired.key_pem);
+    let output = launch.arg("check").run();
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
+    let note =
+        "note: server.tls: clients refuse the certificate cert.pem: it expired at 2001-01-01T00:00:00.000Z\n";
+    assert!(text(&output).contains(note), "{}", text(&output));
 }
 
 #[test]

@@ -194,3 +194,17 @@ async fn k12_renewed_certificates_are_used_without_a_failed_request() {
     reload(&gateway, "the one before stays in force", before).await;
     assert_eq!(status(&gateway, &["--cacert", "second.pem"]).await, "200");
 }
+
+#[tokio::test]
+async fn an_expired_certificate_is_used_with_a_warning() {
+    let (good, expired) = (Certificate::of(&["127.0.0.1"]), Certificate::expired(&["127.0.0.1"]));
+    let files = [("cert.pem", good.pem.as_str()), ("key.pem", &good.key_pem)];
+    let (gateway, _upstream) = start("tls = { cert = \"cert.pem\", key = \"key.pem\" }", &files).await;
+    let warning = "it expired at 2001-01-01T00:00:00.000Z";
+    assert_eq!(count_lines(&gateway, warning), 0);
+    replace(&gateway, "key.pem", &expired.key_pem);
+    replace(&gateway, "cert.pem", &expired.pem);
+    reload(&gateway, warning, 0).await;
+    assert_eq!(status(&gateway, &["--insecure"]).await, "200");
+    assert_eq!(status(&gateway, &["--cacert", "cert.pem"]).await, "000");
+}
