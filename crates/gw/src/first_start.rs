@@ -1,6 +1,7 @@
 //! The keys of the first start. They are created once and shown once.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use gw_store::audit::{Actor, AuditRecord};
 use gw_store::sign_in_links::NewLink;
@@ -53,6 +54,22 @@ pub fn any_usable(keys: &[StoredKey], now: i64) -> bool {
     keys.iter().any(|key| key.revoked_at.is_none() && key.expires_at.is_none_or(|at| at > now))
 }
 
+/// The begin of a `curl` command up to the origin of the API. `certificate` is the file of the gateway's certificate, which the
+/// system may not trust; None: the gateway speaks plain HTTP.
+#[must_use]
+pub fn curl(address: SocketAddr, certificate: Option<&Path>) -> String {
+    let address = console_link::reached(address);
+    match certificate {
+        Some(file) => format!("curl --cacert '{}' https://{address}", in_quotes(&file.to_string_lossy())),
+        None => format!("curl http://{address}"),
+    }
+}
+
+/// A text between single quotes of a shell. A quote in it must not end the string.
+fn in_quotes(text: &str) -> String {
+    text.replace('\'', "'\\''")
+}
+
 impl FirstKeys {
     /// A link that signs in as the holder of the admin key.
     ///
@@ -64,15 +81,10 @@ impl FirstKeys {
         Ok(console_link::link(base, link.token.expose_secret()))
     }
 
-    /// The text that shows the keys, where their hashes are kept, the link to the console, and a command to try.
+    /// The text that shows the keys, where their hashes are kept, the link to the console, and a command to try, which begins with
+    /// `curl`.
     #[must_use]
-    pub fn welcome(
-        &self,
-        address: SocketAddr,
-        kept_in: &str,
-        model: Option<&str>,
-        link: Option<&str>,
-    ) -> String {
+    pub fn welcome(&self, curl: &str, kept_in: &str, model: Option<&str>, link: Option<&str>) -> String {
         let mut text = match &self.inference {
             Some(inference) => format!(
                 "\nFirst start: created two keys. They are shown only now; the gateway keeps their hashes in \
@@ -93,12 +105,12 @@ impl FirstKeys {
         }
         let Some(model) = model else { return text };
         // The name of a model comes from a file, so a quote in it must not end the string of the shell or the JSON.
-        let model = serde_json::Value::from(model).to_string().replace('\'', "'\\''");
+        let model = in_quotes(&serde_json::Value::from(model).to_string());
         let body =
             format!("{{\"model\":{model},\"messages\":[{{\"role\":\"user\",\"content\":\"Hello\"}}]}}");
         let key = self.inference.as_ref().unwrap_or(&self.admin);
         text += &format!(
-            "\nTry it:\n\n  curl http://{address}/v1/chat/completions \\\n    \
+            "\nTry it:\n\n  {curl}/v1/chat/completions \\\n    \
              -H 'Authorization: Bearer {}' \\\n    -H 'Content-Type: application/json' \\\n    -d '{body}'\n\n",
             key.expose()
         );
@@ -134,7 +146,7 @@ mod tests {
         store.insert_key(&early).await.unwrap();
         let made = create_keys(&store, false, 2).await.unwrap().unwrap();
         assert!(made.inference.is_none());
-        let text = made.welcome("127.0.0.1:1".parse().unwrap(), "x", Some("a/b"), None);
+        let text = made.welcome("curl http://127.0.0.1:1", "x", Some("a/b"), None);
         assert!(
             text.contains("created an admin key") && text.matches(made.admin.expose()).count() == 2,
             "{text}"
@@ -155,7 +167,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let keys = create_keys(&store(&directory).await, false, 1).await.unwrap().unwrap();
         let text = keys.welcome(
-            "127.0.0.1:4321".parse().unwrap(),
+            &curl("0.0.0.0:4321".parse().unwrap(), None),
             "/data/gateway.db",
             Some("odd/it's"),
             Some("http://h/ui/#token=t"),
@@ -166,8 +178,14 @@ mod tests {
         assert!(text.contains("\n  http://h/ui/#token=t\n"), "{text}");
         assert!(text.contains("curl http://127.0.0.1:4321/v1/chat/completions"), "{text}");
         assert!(text.contains(r#""model":"odd/it'\''s""#), "{text}");
-        assert!(!keys.welcome("127.0.0.1:1".parse().unwrap(), "x", None, None).contains("curl"));
+        assert!(!keys.welcome("curl http://127.0.0.1:1", "x", None, None).contains("curl"));
         assert!(!format!("{keys:?}").contains(&keys.admin.expose()[12..]));
+    }
+
+    #[test]
+    fn a_gateway_with_tls_is_called_over_https_with_its_certificate() {
+        let said = curl("[::]:4321".parse().unwrap(), Some(Path::new("/etc/it's.pem")));
+        assert_eq!(said, r"curl --cacert '/etc/it'\''s.pem' https://[::1]:4321");
     }
 
     #[test]

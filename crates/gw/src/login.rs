@@ -1,6 +1,7 @@
 //! `model-gateway login`: prints a link that signs a browser in at the console, and opens it.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use clap::Args;
@@ -60,12 +61,31 @@ async fn from_store(common: &Common) -> Result<String, CommandError> {
     let data = paths::data_dir(setup.config.data_dir.as_deref()).map_err(CommandError::runtime)?;
     let base = match &setup.config.identity.public_url {
         Some(url) => url.clone(),
-        None => console_link::noted(&data).map_or_else(|| own_address(common), Ok)?,
+        None => own_base(common, &data).await?,
     };
     let store = store::open_shared(&setup).await?;
     let made = make(&store, &setup.config.engine.keys).await;
     store.close().await;
     Ok(console_link::link(&base, &made?))
+}
+
+/// The address of the console on this machine: the one that the newest gateway has noted, or that of the configuration. A gateway
+/// that was killed leaves its note behind, and the newest gateway of a data directory may have ended before an older one.
+async fn own_base(common: &Common, data: &Path) -> Result<String, CommandError> {
+    let configured = own_address(common)?;
+    let noted = console_link::noted(data);
+    for base in noted.iter().chain([&configured]) {
+        if console_link::answers(base).await {
+            return Ok(base.clone());
+        }
+    }
+    let base = noted.unwrap_or(configured);
+    let _ = writeln!(
+        io::stderr(),
+        "model-gateway: no gateway answers at {base}; start it before you open the link, or name the address of the \
+         running one with --url URL"
+    );
+    Ok(base)
 }
 
 async fn make(store: &Store, configured: &[KeySettings]) -> Result<String, CommandError> {

@@ -24,6 +24,7 @@ use gw_wire::calendar;
 use prometheus_client::registry::Registry;
 use tokio::net::TcpListener;
 
+use crate::console_link::AddressNote;
 use crate::diagnostics::GatewayDiagnostics;
 use crate::engine_parts::{EngineParts, SETTLE_TIMEOUT, build_engine_parts, workers};
 use crate::ledger::Ledger;
@@ -131,7 +132,9 @@ async fn gateway(
             None => None,
         };
         let kept_in = start_report::store_name(&setup, &data);
-        print(&keys.welcome(address, &kept_in, model.as_deref(), link.as_deref()))?;
+        let certificate = setup.config.server.tls.as_ref().map(|tls| tls.cert.as_path());
+        let curl = first_start::curl(address, certificate);
+        print(&keys.welcome(&curl, &kept_in, model.as_deref(), link.as_deref()))?;
     }
     let manager = Arc::new(ServiceManager::of_environment());
     let running = Running { setup, store, configured, parts, sealer, registry, sockets, data, manager, log };
@@ -144,14 +147,11 @@ fn console_base(setup: &Setup, listeners: &Listeners) -> Option<String> {
     console_link::base(listeners, scheme).filter(|_| !CONSOLE.is_empty())
 }
 
-/// Logs the address of the console, and notes it for `model-gateway login`.
-fn tell_console(base: Option<&str>, data: &Path) {
-    if let Some(base) = base {
-        console_link::note(data, base);
-        tracing::info!(
-            "console on {base}/ui/ (sign in with a key, or with the link of 'model-gateway login')"
-        );
-    }
+/// Logs the address of the console, and notes it for `model-gateway login` while the gateway runs.
+fn tell_console(base: Option<&str>, data: &Path) -> Option<AddressNote> {
+    let base = base?;
+    tracing::info!("console on {base}/ui/ (sign in with a key, or with the link of 'model-gateway login')");
+    console_link::note(data, base)
 }
 
 /// The parts of a gateway that is ready to serve.
@@ -232,7 +232,7 @@ async fn serve(common: &Common, running: Running, signals: Signals) -> Result<()
     let is_kept = origin == SocketOrigin::ServiceManager;
     tokio::spawn(follow_signals(signals, reloader, shutdown.clone(), is_kept, Arc::clone(&manager)));
     log_addresses(&listeners, scheme);
-    tell_console(console.as_deref(), &data);
+    let _note = tell_console(console.as_deref(), &data);
     hand_over::offer(&listeners, &data, shutdown.clone());
     if let Some(predecessor) = sockets.predecessor {
         predecessor.end();

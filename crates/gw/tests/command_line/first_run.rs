@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use gw_testkit::certificate::Certificate;
 use gw_testkit::{FakeUpstream, Gateway, Launch, eventually};
 use serde_json::json;
 
@@ -30,11 +31,22 @@ async fn the_curl_line_names_no_model_that_fails_on_purpose() {
     pasted_line_gets_an_answer(&launch().file("gateway.toml", config).start().await).await;
 }
 
+#[tokio::test]
+async fn the_curl_line_speaks_tls_with_a_gateway_that_does() {
+    let made = Certificate::of(&["127.0.0.1"]);
+    let config =
+        "[server]\ntls = { cert = \"cert.pem\", key = \"key.pem\" }\n[[providers]]\nname = \"demo\"\n";
+    let launch =
+        launch().file("gateway.toml", config).file("cert.pem", &made.pem).file("key.pem", &made.key_pem);
+    pasted_line_gets_an_answer(&launch.start().await).await;
+}
+
 async fn pasted_line_gets_an_answer(gateway: &Gateway) {
     let welcome = welcome(gateway).await;
     let start = welcome.find("curl ").unwrap_or_else(|| panic!("a curl line in: {welcome}"));
     let command: String = welcome[start..].split("\n\n").next().unwrap_or_default().to_owned();
-    let output = Command::new("sh").arg("-c").arg(&command).output().expect("a shell");
+    let output =
+        Command::new("sh").arg("-c").arg(&command).current_dir(gateway.dir()).output().expect("a shell");
     let answer: serde_json::Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {command}: {}", String::from_utf8_lossy(&output.stdout)));
     assert_eq!(answer["object"], "chat.completion", "{answer}");
