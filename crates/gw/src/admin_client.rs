@@ -143,7 +143,9 @@ pub fn make_link(url: &str) -> Result<Bytes, CommandError> {
 /// The admin key of the environment.
 fn admin_key() -> Result<String, CommandError> {
     paths::variable(ADMIN_KEY).ok_or_else(|| {
-        CommandError::Usage(format!("--url needs an admin key in the environment variable {ADMIN_KEY}"))
+        CommandError::Usage(format!(
+            "this command asks the running gateway and needs an admin key in the environment variable {ADMIN_KEY}"
+        ))
     })
 }
 
@@ -189,7 +191,7 @@ async fn send(url: &str, call: HttpCall, timeouts: &Timeouts) -> Result<Bytes, C
     })?;
     let unreachable = |failure: Failure| {
         let detail = failure.detail.unwrap_or(failure.message);
-        CommandError::Runtime(format!("the gateway at {url} does not answer ({detail})"))
+        CommandError::Runtime(no_answer(url, &detail))
     };
     let response = client.send(call, timeouts).await.map_err(unreachable)?;
     let status = response.status;
@@ -203,6 +205,21 @@ async fn send(url: &str, call: HttpCall, timeouts: &Timeouts) -> Result<Bytes, C
         400..500 => Err(CommandError::Usage(format!("{url}: {}", message(status, &body)))),
         _ => Err(CommandError::Runtime(format!("{url}: {}", message(status, &body)))),
     }
+}
+
+/// The reason why a request got no answer. A gateway whose certificate is refused answers, but not to this client.
+fn no_answer(url: &str, detail: &str) -> String {
+    if !detail.contains("invalid peer certificate") {
+        return format!("the gateway at {url} does not answer ({detail})");
+    }
+    let remedy = if detail.contains("CaUsedAsEndEntity") {
+        "; it is marked as the certificate of an authority: make one with basicConstraints=critical,CA:FALSE"
+    } else if detail.contains("UnknownIssuer") {
+        "; name the file with it, or with the certificate of its authority, in SSL_CERT_FILE"
+    } else {
+        ""
+    };
+    format!("the certificate of the gateway at {url} is not trusted ({detail}){remedy}")
 }
 
 /// The address without the `/v1` that clients of the API have at its end.
@@ -272,6 +289,28 @@ mod tests {
     fn an_id_stays_one_part_of_the_url() {
         let (method, path, _) = request(&AdminRequest::new(SHOW_KEY).with_id("a/../b?c#d é"));
         assert_eq!((method, path.as_str()), (Method::GET, "keys/a%2F..%2Fb%3Fc%23d%20%C3%A9"));
+    }
+
+    #[test]
+    fn a_refused_certificate_is_no_silence() {
+        for (detail, expected) in [
+            (
+                "connect 127.0.0.1:1: refused",
+                "the gateway at U does not answer (connect 127.0.0.1:1: refused)",
+            ),
+            (
+                "tls: invalid peer certificate: Expired",
+                "the certificate of the gateway at U is not trusted (tls: invalid peer certificate: Expired)",
+            ),
+            (
+                "tls: invalid peer certificate: Other(OtherError(CaUsedAsEndEntity))",
+                "the certificate of the gateway at U is not trusted (tls: invalid peer certificate: \
+                 Other(OtherError(CaUsedAsEndEntity))); it is marked as the certificate of an authority: make one with \
+                 basicConstraints=critical,CA:FALSE",
+            ),
+        ] {
+            assert_eq!(no_answer("U", detail), expected);
+        }
     }
 
     #[test]

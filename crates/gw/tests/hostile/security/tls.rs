@@ -7,7 +7,7 @@ use gw_testkit::wire::RawClient;
 use gw_testkit::{FakeUpstream, Gateway, Launch, eventually};
 
 use crate::harness::curl::curl;
-use crate::harness::{Setup, binary, chat};
+use crate::harness::{ADMIN, Setup, binary, chat};
 
 /// A gateway with this `[server.tls]`, and an upstream that must live as long.
 async fn start(server: &'static str, files: &[(&str, &str)]) -> (Gateway, FakeUpstream) {
@@ -61,6 +61,27 @@ async fn k12_versions_before_tls_1_2_are_refused() {
     let only = |version| ["--cacert", "cert.pem", "--tlsv1.2", "--tls-max", version];
     assert_eq!(status(&gateway, &only("1.2")).await, "200");
     assert_eq!(status(&gateway, &["--cacert", "cert.pem", "--tlsv1.3"]).await, "200");
+}
+
+#[tokio::test]
+async fn a_command_trusts_the_certificate_that_it_is_told_to_trust() {
+    let made = Certificate::of(&["127.0.0.1"]);
+    let files = [("cert.pem", made.pem.as_str()), ("key.pem", &made.key_pem)];
+    let (gateway, _upstream) = start("tls = { cert = \"cert.pem\", key = \"key.pem\" }", &files).await;
+    let url = format!("https://{}", gateway.addr);
+    let reload =
+        || Launch::new(binary()).env("MODEL_GATEWAY_ADMIN_KEY", ADMIN).arg("reload").arg("--url").arg(&url);
+    let refused = reload().run();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains(&format!("the certificate of the gateway at {url} is not trusted (tls: ")),
+        "{said}"
+    );
+    assert!(said.contains("in SSL_CERT_FILE"), "{said}");
+    let roots = gateway.dir().join("cert.pem").to_string_lossy().into_owned();
+    let done = reload().env("SSL_CERT_FILE", &roots).run();
+    assert_eq!(done.status.code(), Some(0), "{}", String::from_utf8_lossy(&done.stderr));
 }
 
 /// The report of sslscan without the certificate, whose dates change.

@@ -358,6 +358,15 @@ async fn the_command_says_what_changed_or_why_not() {
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!(refused.status.code(), Some(2), "{said}");
     assert!(said.contains("acme/missing"), "{said}");
+    let keyless = Launch::new(binary()).arg("reload").run();
+    assert_eq!(
+        (keyless.status.code(), &*String::from_utf8_lossy(&keyless.stderr)),
+        (
+            Some(2),
+            "model-gateway: this command asks the running gateway and needs an admin key in the environment variable \
+             MODEL_GATEWAY_ADMIN_KEY\n"
+        )
+    );
 }
 
 /// Sends chats one after the other until `stop`, and counts them. Every one must be a 200.
