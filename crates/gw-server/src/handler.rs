@@ -474,9 +474,7 @@ fn check_role(guard: Guard, method: &Method, role: Role) -> Result<()> {
     let Some(required) = guard.required_role(method).filter(|required| !role.includes(*required)) else {
         return Ok(());
     };
-    if role == Role::Inference {
-        return Err(Error::new(Kind::AdminRequired, "This needs an API key of role admin."));
-    }
-    let message = format!("This needs the role {}, and your role is {}.", required.as_str(), role.as_str());
-    Err(Error::new(Kind::RoleNotAllowed, message))
+    let kind = if role == Role::Inference { Kind::AdminRequired } else { Kind::RoleNotAllowed };
+    let message = format!("This needs the role {}, and your role is {}.", required.or_more(), role.as_str());
+    Err(Error::new(kind, message))
 }

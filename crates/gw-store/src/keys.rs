@@ -50,6 +50,17 @@ impl Role {
         rank(self) >= rank(other)
     }
 
+    /// The roles with at least these rights in the management API, in words.
+    #[must_use]
+    pub fn or_more(self) -> &'static str {
+        match self {
+            Self::Inference => "inference, viewer, operator or admin",
+            Self::Viewer => "viewer, operator or admin",
+            Self::Operator => "operator or admin",
+            Self::Admin => "admin",
+        }
+    }
+
     /// The spelling in the store, the configuration and the API.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -186,7 +186,7 @@ async fn faults_are_found_in_the_order_of_the_contract() {
 }
 
 #[tokio::test]
-async fn probes_need_no_key_and_metrics_need_an_admin() {
+async fn probes_need_no_key_and_metrics_need_a_role() {
     let world = world().await;
     let anonymous = world.client.without_key();
     anonymous.get("/healthz").await.ok();
@@ -194,4 +194,10 @@ async fn probes_need_no_key_and_metrics_need_an_admin() {
     assert_eq!(anonymous.get("/metrics").await.status, 401);
     let answer = world.client.with_key(KEY).get("/metrics").await;
     assert_error("inference key", &answer, 403, "permission_error", "admin_required");
+    let message = |roles| format!("This needs the role {roles}, and your role is inference.");
+    assert_eq!(answer.json()["error"]["message"], message("viewer, operator or admin"));
+    for (path, roles) in [("/admin/v1/keys", "operator or admin"), ("/admin/v1/config/undo", "admin")] {
+        let refused = world.client.with_key(KEY).post_json(path, &json!({ "name": "n" })).await;
+        assert_eq!(refused.json()["error"]["message"], message(roles), "{path}");
+    }
 }
