@@ -11,7 +11,7 @@ use super::super::binding::filled;
 use super::super::problems::ProblemReport;
 use super::super::tree::Table;
 use super::models::rising_tiers;
-use super::providers::{check_address, distinct_headers};
+use super::providers::{check_address, distinct_headers, is_demo};
 
 /// Keys that a provider has itself.
 const OF_TARGET: [&str; 3] = ["headers", "allow_private_network", "allow_plain_http"];
@@ -37,7 +37,7 @@ pub(super) fn routes(
     for table in root.tables("passthrough") {
         let mut settings: PassthroughSettings = filled(Some(table));
         own_path(table, &settings, &mut taken, report);
-        upstream(table, &settings, providers, report);
+        upstream(table, &settings, (root, providers), report);
         forwarded_headers(table, &settings, report);
         prices(table, &settings, report);
         if settings.target.is_some() {
@@ -78,7 +78,7 @@ fn own_path(table: &Table, settings: &PassthroughSettings, taken: &mut Taken, re
 fn upstream(
     table: &Table,
     settings: &PassthroughSettings,
-    providers: &BTreeSet<String>,
+    (root, providers): (&Table, &BTreeSet<String>),
     report: &mut ProblemReport,
 ) {
     match (table.has("target"), table.has("provider")) {
@@ -93,22 +93,28 @@ fn upstream(
             check_address(table, "target", report);
             distinct_headers(table, report);
         }
-        (false, true) => of_provider(table, settings, providers, report),
+        (false, true) => of_provider(table, settings, (root, providers), report),
     }
 }
 
 fn of_provider(
     table: &Table,
     settings: &PassthroughSettings,
-    providers: &BTreeSet<String>,
+    (root, providers): (&Table, &BTreeSet<String>),
     report: &mut ProblemReport,
 ) {
     for key in OF_TARGET.into_iter().filter(|key| table.has(key)) {
         report.fault(table.position(key), &table.path(key), "belongs to 'target'; the provider has its own");
     }
-    let Some(name) = settings.provider.as_deref().filter(|name| !providers.contains(*name)) else { return };
-    let hint = report.search(|| did_you_mean(name, providers.iter().map(String::as_str)));
+    let Some(name) = settings.provider.as_deref() else { return };
     let (at, path) = (table.position("provider"), table.path("provider"));
+    if is_demo(root, name) {
+        report.fault(at, &path, "is the demo, which has no address; name another provider, or set 'target'");
+    }
+    if providers.contains(name) {
+        return;
+    }
+    let hint = report.search(|| did_you_mean(name, providers.iter().map(String::as_str)));
     report.fault_with_hint(at, &path, "is not the name of a provider", hint);
 }
 

@@ -21,6 +21,17 @@ pub(super) fn names(root: &Table) -> BTreeSet<String> {
     root.tables("providers").filter_map(|table| table.text("name")).collect()
 }
 
+/// Whether the provider of this name is the demo, which has no address.
+pub(super) fn is_demo(root: &Table, name: &str) -> bool {
+    let is_named = |table: &&Table| table.text("name").as_deref() == Some(name);
+    let Some(table) = root.tables("providers").find(is_named) else { return false };
+    let api = match table.choice("api") {
+        Some(word) => Api::named(word),
+        None => Api::of_known_provider(name).or_else(|| Api::named(name)),
+    };
+    api.is_some_and(|api| api.is_demo)
+}
+
 /// Reads every entry and refuses a name that is taken.
 pub(super) fn providers(root: &Table, report: &mut ProblemReport) -> Vec<ProviderSettings> {
     let mut taken: BTreeMap<String, String> = BTreeMap::new();

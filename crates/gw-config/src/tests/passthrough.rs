@@ -90,6 +90,16 @@ fn wrong_entries_are_found() {
 }
 
 #[test]
+fn a_route_to_the_demo_leads_nowhere() {
+    for demo in ["name = \"demo\"\n", "name = \"acme\"\napi = \"demo\"\n"] {
+        let name = if demo.contains("acme") { "acme" } else { "demo" };
+        let text = format!("[[passthrough]]\npath = \"/a\"\nprovider = \"{name}\"\n[[providers]]\n{demo}");
+        let problem = "3:12: passthrough[0].provider: is the demo, which has no address; name another provider, or set 'target'";
+        check(&text, &[problem]);
+    }
+}
+
+#[test]
 fn one_path_may_have_routes_with_different_methods() {
     let two = |one: &str, other: &str| {
         let entry =
