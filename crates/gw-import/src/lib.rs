@@ -79,7 +79,7 @@ pub struct Conversion {
 /// Prints the configuration to standard output and the report to standard error.
 ///
 /// # Errors
-/// Exit code 2 for a file that cannot be imported, 1 when the result cannot be written.
+/// Exit code 2 for a file that cannot be imported or a result that exists, 1 when the result cannot be written.
 pub fn run(args: &ImportArgs) -> Result<(), CommandError> {
     let conversion = convert(args)?;
     write(args.source.file(), &conversion.config)?;
@@ -104,6 +104,9 @@ pub fn convert(args: &ImportArgs) -> Result<Conversion, CommandError> {
         return Err(wrong("is not a configuration: the file holds no map".to_owned()));
     }
     let (draft, mut report) = convert(&root);
+    if report.knows_nothing() {
+        return Err(wrong(format!("has no setting of {name}; is it the file of another gateway?")));
+    }
     report.sort();
     report.variables = draft.variables.iter().cloned().collect();
     let report_text = if args.json { json(&report)? } else { report.text() };
@@ -130,8 +133,15 @@ fn write(args: &FileArgs, text: &str) -> Result<(), CommandError> {
     match &args.out {
         None => print(text),
         // The file may hold keys, so nobody else may read it.
-        Some(path) => paths::create_private(path, text.as_bytes())
-            .map_err(|error| CommandError::Runtime(format!("{}: {error}", path.display()))),
+        Some(path) => paths::create_private(path, text.as_bytes()).map_err(|error| {
+            let name = path.display();
+            match error.kind() {
+                io::ErrorKind::AlreadyExists => CommandError::Usage(format!(
+                    "{name} exists already; name another file with --out, or print the text without --out"
+                )),
+                _ => CommandError::Runtime(format!("{name}: {error}")),
+            }
+        }),
     }
 }
 

@@ -6,6 +6,8 @@ mod groups;
 mod providers;
 mod settings;
 
+use std::collections::BTreeMap;
+
 use super::draft::Draft;
 use super::report::{ImportReport, NO_SUCH_SETTING};
 use super::yaml::SourceNode;
@@ -17,6 +19,8 @@ struct Import {
     draft: Draft,
     report: ImportReport,
     groups: Groups,
+    /// The settings that several sections may have, and the key that each has its value from.
+    chosen: BTreeMap<&'static str, String>,
 }
 
 /// Converts a whole file.

@@ -58,6 +58,20 @@ impl ImportReport {
         self.keys.push(KeyOutcome { key, line: node.line, outcome, note });
     }
 
+    /// Turns an earlier key into an ignored one, because another key of the source has its place.
+    pub(super) fn overrule(&mut self, key: &str, note: impl Into<String>) {
+        if let Some(earlier) = self.keys.iter_mut().rev().find(|earlier| earlier.key == key) {
+            earlier.outcome = Fidelity::Ignored;
+            earlier.note = note.into();
+        }
+    }
+
+    /// Whether the source has only sections that its gateway does not know, so that it is hardly a file of this gateway.
+    pub(super) fn knows_nothing(&self) -> bool {
+        let is_unknown = |key: &KeyOutcome| !key.key.contains('.') && key.note == NO_SUCH_SETTING;
+        !self.keys.is_empty() && self.keys.iter().all(is_unknown)
+    }
+
     /// Sorts the keys by their lines.
     pub(super) fn sort(&mut self) {
         self.keys.sort_by_key(|key| key.line);

@@ -66,7 +66,7 @@ impl Import {
             }
             "model_group_alias" | "model_alias_map" => self.same_names(key, node),
             "num_retries" => match node.whole(0, u64::MAX) {
-                Some(retries) => {
+                Some(retries) if self.chooses("num_retries", key, node) => {
                     self.draft.set("routing", "retries", json!(retries.min(MAX_RETRIES)));
                     let note = if retries > MAX_RETRIES {
                         "routing.retries = 10, the most; a name with several models tries the next model instead"
@@ -75,30 +75,34 @@ impl Import {
                     };
                     self.report.approximate(key, node, note);
                 }
+                Some(_) => {}
                 None => self.report.ignored(key, node, "it is no number"),
             },
             "timeout" | "request_timeout" => match node.milliseconds() {
-                Some(ms) => {
+                Some(ms) if self.chooses("timeout", key, node) => {
                     self.draft.set("timeouts", "total_ms", json!(ms));
                     let note = "timeouts.total_ms: the whole request with all its attempts";
                     self.report.approximate(key, node, note);
                 }
+                Some(_) => {}
                 None => self.report.ignored(key, node, "it is no number of seconds within a day"),
             },
             "allowed_fails" => match node.whole(0, 9_999) {
-                Some(fails) => {
+                Some(fails) if self.chooses("allowed_fails", key, node) => {
                     self.draft.set_below("routing", "breaker", "failures", json!(fails + 1));
                     let note = "routing.breaker.failures counts failures in a row, not in a minute";
                     self.report.approximate(key, node, note);
                 }
+                Some(_) => {}
                 None => self.report.ignored(key, node, "it is no number"),
             },
             "cooldown_time" => match node.milliseconds() {
-                Some(ms) => {
+                Some(ms) if self.chooses("cooldown_time", key, node) => {
                     self.draft.set_below("routing", "breaker", "cooldown_ms", json!(ms));
                     let note = "routing.breaker.cooldown_ms, which doubles after each failed probe";
                     self.report.approximate(key, node, note);
                 }
+                Some(_) => {}
                 None => self.report.ignored(key, node, "a circuit always stays open for a while"),
             },
             "enable_pre_call_checks" => {
@@ -111,6 +115,22 @@ impl Import {
             "redis_host" | "redis_port" | "redis_password" | "redis_url" => {}
             _ => return false,
         }
+        true
+    }
+
+    /// Whether the setting gets its value from this key. LiteLLM's router takes the value of its own section before that of the
+    /// other ones. The key that gives no value is reported as ignored.
+    fn chooses(&mut self, setting: &'static str, key: &str, node: &SourceNode) -> bool {
+        let note = |winner: &str| format!("{winner} is used in its place");
+        match self.chosen.get(setting) {
+            Some(winner) if !key.starts_with("router_settings.") => {
+                self.report.ignored(key, node, note(winner));
+                return false;
+            }
+            Some(loser) => self.report.overrule(loser, note(key)),
+            None => {}
+        }
+        self.chosen.insert(setting, key.to_owned());
         true
     }
 

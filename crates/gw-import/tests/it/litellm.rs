@@ -111,6 +111,29 @@ fn more_retries_than_the_gateway_makes_are_named() {
 }
 
 #[test]
+fn the_section_of_the_router_goes_before_the_others() {
+    let sections = ["router_settings: {num_retries: 30}\n", "litellm_settings: {num_retries: 3}\n"];
+    for order in [[0, 1], [1, 0]] {
+        let settings = order.map(|at| sections[at]).concat();
+        let text =
+            format!("model_list: [{{model_name: a, litellm_params: {{model: openai/a}}}}]\n{settings}");
+        let Conversion { config, report } = import_with("litellm", "config.yaml", &text, &["--json"]);
+        assert!(config.contains("retries = 10\n"), "{config}");
+        let report: Value = serde_json::from_str(&report).expect("JSON");
+        let outcome = |key: &str| {
+            let keys = report["keys"].as_array().expect("keys");
+            let found: Vec<_> = keys.iter().filter(|entry| entry["key"] == key).collect();
+            assert_eq!(found.len(), 1, "{key} in {report}");
+            (found[0]["outcome"].clone(), found[0]["note"].clone())
+        };
+        let ignored =
+            (Value::from("ignored"), Value::from("router_settings.num_retries is used in its place"));
+        assert_eq!(outcome("litellm_settings.num_retries"), ignored);
+        assert_eq!(outcome("router_settings.num_retries").0, "approximate");
+    }
+}
+
+#[test]
 fn texts_of_the_source_name_no_variable() {
     let text = "model_list: [{model_name: 'dollar${HOME}', litellm_params: {model: 'openai/a${HOME}', api_key: os.environ/KEY}}]\n\
                 router_settings: {model_group_alias: {'b${HOME}': 'dollar${HOME}'}}\n";

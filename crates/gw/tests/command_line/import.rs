@@ -39,7 +39,10 @@ fn the_result_goes_to_a_new_private_file() {
     assert!(output.stdout.is_empty());
     assert_eq!(std::fs::metadata(&out).expect("a file").permissions().mode() & 0o777, 0o600);
     let first = std::fs::read(&out).expect("a file");
-    assert_eq!(run().status.code(), Some(1), "a file that exists stays");
+    let again = run();
+    assert_eq!(again.status.code(), Some(2), "a file that exists stays");
+    let said = "exists already; name another file with --out, or print the text without --out";
+    assert!(utf8(&again.stderr).contains(said), "{}", utf8(&again.stderr));
     assert_eq!(std::fs::read(&out).expect("a file"), first);
 }
 
@@ -55,4 +58,13 @@ fn a_file_that_is_no_configuration_is_refused_with_its_line() {
         assert!(said.contains("config.yaml") && said.contains(word), "{text}: {said}");
         assert!(output.stdout.is_empty());
     }
+}
+
+#[test]
+fn a_file_of_another_gateway_is_refused() {
+    let launch = Launch::new(binary()).file("config.yaml", SOURCE);
+    let output = launch.arg("import").arg("bifrost").arg("config.yaml").run();
+    assert_eq!((output.status.code(), output.stdout.as_slice()), (Some(2), b"".as_slice()));
+    let said = "config.yaml: has no setting of Bifrost; is it the file of another gateway?";
+    assert!(utf8(&output.stderr).contains(said), "{}", utf8(&output.stderr));
 }
