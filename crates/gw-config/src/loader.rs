@@ -164,15 +164,20 @@ fn syntax(mut errors: Vec<Error>, text: &str, report: &mut ProblemReport) {
 
 /// The message and the hint for a syntax error. The usual cause is a value without quotes, which the parser takes for a
 /// number.
-fn in_words<'e>(error: &'e Error, text: &str) -> (&'e str, Option<String>) {
+fn in_words(error: &Error, text: &str) -> (String, Option<String>) {
     let message = error.message().trim_end_matches(", expected nothing");
+    let written = error.span().and_then(|span| text.get(span)).filter(|written| !written.contains('\n'));
+    if let ("duplicate key", Some(name)) = (message, written) {
+        return (format!("{message} '{name}'"), None);
+    }
     let number = ["invalid ", "unexpected leading zero", "unexpected sign"];
     let line = text.get(..offset(error)).and_then(|before| before.rsplit('\n').next()).unwrap_or_default();
     let is_value = line.split_once('=').is_some_and(|(_, value)| !value.contains(['"', '\'']));
     if is_value && number.iter().any(|start| message.starts_with(start)) {
-        return ("is neither a number, a date, true nor false", Some("put the value in quotes".to_owned()));
+        let message = "is neither a number, a date, true nor false";
+        return (message.to_owned(), Some("put the value in quotes".to_owned()));
     }
-    (message, None)
+    (message.to_owned(), None)
 }
 
 fn offset(error: &Error) -> usize {

@@ -118,6 +118,10 @@ fn remedy(kind: &Kind, value: &DeValue<'_>) -> Option<String> {
                 "write it without quotes"
             }
         }
+        // Quotes alone would not help.
+        (Kind::Text(format), _) if written(value).is_some_and(|text| (format.check)(&text).is_err()) => {
+            return None;
+        }
         (
             Kind::Text(_) | Kind::Secret(_) | Kind::Choice(_) | Kind::ChoiceOr(..) | Kind::Path,
             DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_) | DeValue::Datetime(_),
@@ -126,6 +130,15 @@ fn remedy(kind: &Kind, value: &DeValue<'_>) -> Option<String> {
         _ => return None,
     };
     Some(hint.to_owned())
+}
+
+/// The text of a value that stands without quotes.
+fn written(value: &DeValue<'_>) -> Option<String> {
+    match value {
+        DeValue::Boolean(value) => Some(value.to_string()),
+        DeValue::Datetime(time) => Some(time.to_string()),
+        _ => decimal(value),
+    }
 }
 
 fn expected(kind: &Kind, found: &str) -> ValueError {

@@ -17,6 +17,9 @@ use super::tables::ROOT;
 use super::tree::{Checked, Node, Table, join};
 use gw_wire::nearest::did_you_mean;
 
+/// The most sections that a hint to a misplaced key names.
+const MAX_PLACES: usize = 2;
+
 /// One pass over a file.
 pub(super) struct Walker<'a> {
     /// The environment for `${NAME}`. None: references are not replaced.
@@ -266,14 +269,17 @@ fn fits(kind: &Kind, value: &DeValue<'_>) -> bool {
     }
 }
 
-/// The section in which a misplaced key would be right.
+/// The sections in which a misplaced key would be right. None: there are none, or so many that the key says nothing about its
+/// place, as `name` does.
 fn belongs_elsewhere(name: &str) -> Option<String> {
-    ROOT.keys.iter().find_map(|parent| {
+    let places = ROOT.keys.iter().filter_map(|parent| {
         let (section, shown) = match parent.kind {
             Kind::Table(section) => (section, format!("[{}]", parent.name)),
             Kind::Tables(section) => (section, format!("[[{}]]", parent.name)),
             _ => return None,
         };
-        section.key(name).map(|_| format!("'{name}' belongs in {shown}"))
-    })
+        section.key(name).map(|_| shown)
+    });
+    let places: Vec<String> = places.collect();
+    (1..=MAX_PLACES).contains(&places.len()).then(|| format!("'{name}' belongs in {}", places.join(" or ")))
 }

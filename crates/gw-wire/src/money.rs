@@ -36,16 +36,16 @@ pub struct Money(i128);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PriceError {
     /// Not a decimal number.
-    #[error("not a decimal number")]
+    #[error("is not a decimal number")]
     Malformed,
     /// Below zero.
-    #[error("a price cannot be negative")]
+    #[error("cannot be negative")]
     Negative,
     /// More than nine digits before or after the point.
-    #[error("a price has at most 9 digits before and 9 after the point")]
+    #[error("has more than 9 digits before or 9 after the point")]
     OutOfRange,
     /// A price of a unit above 1,000, or with more than 15 digits after the point.
-    #[error("a price of a unit is at most 1000 and has at most 15 digits after the point")]
+    #[error("is above 1000 or has more than 15 digits after the point")]
     UnitOutOfRange,
 }
 

@@ -25,7 +25,7 @@ fn an_unknown_key_names_the_nearest() {
     );
     check("[servr]\nlisten = \"a:1\"", &["1:2: servr: unknown key; did you mean 'server'?"]);
     check("[server]\nLISTEN = \"a:1\"", &["2:1: server.LISTEN: unknown key; did you mean 'listen'?"]);
-    check("rpm = 5", &["1:1: rpm: unknown key; 'rpm' belongs in [[keys]]"]);
+    check("rpm = 5", &["1:1: rpm: unknown key; 'rpm' belongs in [[keys]] or [[budgets]]"]);
     check(
         "[store]\nwhatever = 5",
         &[
@@ -76,7 +76,7 @@ fn everything_is_said_at_once_and_in_order() {
         "[timeouts]\nidle_ms = 0\n[server]\nlisten = 4000\nlistn = 1\n[[providers]]\napi = \"opnai\"\n",
         &[
             "2:11: timeouts.idle_ms: out of range; expected a whole number from 1 to 86400000",
-            "4:10: server.listen: expected a string: host:port, found an integer; put it in quotes",
+            "4:10: server.listen: expected a string: host:port, found an integer",
             "5:1: server.listn: unknown key; did you mean 'listen'?",
             "6:1: providers[0].name: is missing",
             "7:7: providers[0].api: unknown word; expected one of \"openai\", \"azure\", \"anthropic\", \"gemini\", \"vertex\", \
@@ -89,7 +89,8 @@ fn everything_is_said_at_once_and_in_order() {
 fn syntax_errors_have_a_place() {
     check("[server]\nlisten = \n", &["2:10: string values must be quoted, expected literal string"]);
     check("[server]\nlisten = acme\n", &["2:10: string values must be quoted, expected literal string"]);
-    check("[server]\nlisten = \"a:1\"\nlisten = \"a:2\"\n", &["3:1: duplicate key"]);
+    check("[server]\nlisten = \"a:1\"\nlisten = \"a:2\"\n", &["3:1: duplicate key 'listen'"]);
+    check("[server]\n[store]\n[server]\n", &["3:2: duplicate key 'server'"]);
     // Only problems before the syntax error are reported.
     let said = wrong("[server]\nlistn = 1\ncors_origins = [\nretries = 1\n[nowhere]\n");
     assert_eq!(said.len(), 2, "{said:?}");
@@ -301,7 +302,7 @@ fn providers_are_checked() {
         &format!("{ACME}region = \"eu\"\nprice_multiplier = -1"),
         &[
             "5:10: providers[0].region: is an option of bedrock and vertex, not of this provider's api",
-            "6:20: providers[0].price_multiplier: a price cannot be negative",
+            "6:20: providers[0].price_multiplier: cannot be negative",
         ],
     );
 }
@@ -329,8 +330,8 @@ fn models_are_checked() {
     check(
         &model("pricing = { official_input_per_m = -0.1, gateway_input_per_m = 1e-10, currency = \"usd\" }"),
         &[
-            "7:36: models[0].pricing.official_input_per_m: a price cannot be negative",
-            "7:64: models[0].pricing.gateway_input_per_m: a price has at most 9 digits before and 9 after the point",
+            "7:36: models[0].pricing.official_input_per_m: cannot be negative",
+            "7:64: models[0].pricing.gateway_input_per_m: has more than 9 digits before or 9 after the point",
             "7:82: models[0].pricing.currency: is not a currency code of three capital letters, such as USD",
         ],
     );

@@ -1,4 +1,4 @@
-//! The rules of `[routing]`, `[redis]`, `[cache]`, `[aliases]` and `[[reconcile]]`: a text, and its settings or its exact problems.
+//! The rules of `[routing]`, `[redis]`, `[cache]`, `[aliases]`, `[[reconcile]]` and others: a text, and its settings or its exact problems.
 
 use std::time::Duration;
 
@@ -119,4 +119,30 @@ fn a_comparison_needs_reports_that_the_gateway_reads() {
     for name in ["openai", "anthropic", "openrouter"] {
         good(&text(name, true));
     }
+}
+
+#[test]
+fn a_budget_below_zero_is_no_price() {
+    let text = "[[budgets]]\nname = \"b\"\nbudget_usd = -1";
+    check(text, &["3:14: budgets[0].budget_usd: cannot be negative"]);
+}
+
+#[test]
+fn a_key_of_many_sections_gets_no_place() {
+    check(
+        "[[guards]]\nname = \"g\"\nmax_calls = 1",
+        &[
+            "2:1: guards[0].name: unknown key; known here: match, max_calls, max_cost_usd, max_minutes, max_repeats, action",
+        ],
+    );
+}
+
+#[test]
+fn quotes_are_advised_where_they_help() {
+    check(
+        "[server]\ntls = { cert = 5, key = 'Cargo.toml' }",
+        &[
+            "2:16: server.tls.cert: expected a string: a path, relative to the configuration file, found an integer; put it in quotes",
+        ],
+    );
 }

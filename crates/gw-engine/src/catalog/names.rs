@@ -102,9 +102,7 @@ impl Index {
             let mut stands_for = Distinct::default();
             for target in targets {
                 if !self.alias_target(alias, target, all, &mut stands_for) && !may_turn_up(target) {
-                    let message =
-                        format!("alias '{alias}' stands for '{target}', which no configured provider has");
-                    problem(alias, message);
+                    problem(alias, missing_target(alias, target, all));
                 }
             }
             if stands_for.models.is_empty() {
@@ -206,6 +204,42 @@ impl Index {
             .find_map(|(suffix, strategy)| name.strip_suffix(suffix).map(|stem| (stem, *strategy)))?;
         self.lookup(stem).map(|models| Resolved { models, strategy: Some(strategy) })
     }
+}
+
+/// The most aliases that the search for a circle visits.
+const MAX_STEPS: usize = 64;
+
+/// The reason why an alias' target has no model.
+fn missing_target(alias: &str, target: &str, all: &Aliases) -> String {
+    let next = all.get(target).filter(|_| target != alias);
+    if next.is_some() && leads_to(target, alias, all) {
+        return format!(
+            "alias '{alias}' stands for '{target}', which leads back to '{alias}': aliases in a circle have no model"
+        );
+    }
+    match next.and_then(|next| next.targets.iter().find(|name| *name != target && all.contains_key(*name))) {
+        Some(last) => format!(
+            "alias '{alias}' stands for the alias '{target}' of the alias '{last}'; name the models of '{last}'"
+        ),
+        None => format!("alias '{alias}' stands for '{target}', which no configured provider has"),
+    }
+}
+
+/// Whether the targets of `from`, their targets and so on reach the alias `to`.
+fn leads_to(from: &str, to: &str, all: &Aliases) -> bool {
+    let mut open = vec![from];
+    let mut seen = HashSet::new();
+    while let Some(name) = open.pop().filter(|_| seen.len() < MAX_STEPS) {
+        if name == to {
+            return true;
+        }
+        if seen.insert(name)
+            && let Some(next) = all.get(name)
+        {
+            open.extend(next.targets.iter().map(String::as_str));
+        }
+    }
+    false
 }
 
 /// Distinct models in the order of their arrival.

@@ -77,6 +77,26 @@ fn an_alias_may_hold_a_slash_and_name_several_models() {
 }
 
 #[test]
+fn aliases_of_aliases_without_a_model_say_why() {
+    let circle = |alias: &str, target: &str| {
+        format!(
+            "alias '{alias}' stands for '{target}', which leads back to '{alias}': aliases in a circle have no model"
+        )
+    };
+    let two = build(&[], &[("a", "b"), ("b", "a")]).unwrap_err();
+    assert_eq!(two, [circle("a", "b"), circle("b", "a")]);
+    let three = build(&[], &[("a", "b"), ("b", "c"), ("c", "a")]).unwrap_err();
+    assert_eq!(three, [circle("a", "b"), circle("b", "c"), circle("c", "a")]);
+    let deep = build(&[], &[("a", "b"), ("b", "c"), ("c", "acme/fast")]).unwrap_err();
+    assert_eq!(deep, ["alias 'a' stands for the alias 'b' of the alias 'c'; name the models of 'c'"]);
+    let missing = build(&[], &[("a", "b"), ("b", "acme/none")]).unwrap_err();
+    let none = |alias: &str, target: &str| {
+        format!("alias '{alias}' stands for '{target}', which no configured provider has")
+    };
+    assert_eq!(missing, [none("a", "b"), none("b", "acme/none")]);
+}
+
+#[test]
 fn a_model_knows_the_names_that_stand_for_it() {
     let catalog = build(&[entry("lab/deep:1")], &[("gpt", "acme/fast"), ("fast", "beta/fast")]).unwrap();
     let is_called = |id: &str, name: &str| catalog.get(id).unwrap().is_called(name);
