@@ -24,6 +24,8 @@ use crate::upstream::outcome::Answer;
 
 /// How long the head of a streamed answer waits for a first token. Until then a failure is a plain HTTP error.
 pub(crate) const COMMIT_AFTER: Duration = Duration::from_secs(10);
+/// How long a finished answer waits for the amount that its budgets have left.
+const MAX_WAIT_FOR_LEFT: Duration = Duration::from_secs(1);
 
 /// Calls upstreams for this request alone.
 ///
@@ -108,7 +110,8 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
     }
 }
 
-/// The header with the least money that a budget of these subjects has left after the request. None: none has a budget.
+/// The header with the least money that a budget of these subjects has left after the request. None: none has a budget, or the
+/// spending of one of them is not known in time.
 pub(crate) async fn budget_left(
     limiter: &Limiter,
     subjects: &[Arc<Subject>],
@@ -118,7 +121,12 @@ pub(crate) async fn budget_left(
     }
     let left = match limiter.least_left_here(subjects) {
         Some(left) => left,
-        None => Box::pin(limiter.least_left(subjects)).await,
+        // A header must not hold up an answer while the ledger or Redis is slow.
+        None => {
+            let learned =
+                tokio::time::timeout(MAX_WAIT_FOR_LEFT, Box::pin(limiter.least_left(subjects))).await;
+            learned.ok().flatten()
+        }
     };
     left.and_then(left_header)
 }

@@ -101,15 +101,18 @@ impl InProcess {
         subjects.iter().map(|subject| look(subject, now, unix)).collect()
     }
 
-    /// The least money that a budget of these subjects has left. None: none has a budget, or the spending is not known now.
-    pub(crate) fn least_left(&self, subjects: &[Arc<Subject>]) -> Option<i128> {
+    /// The least money that a budget of these subjects has left. None within: none has a budget. None: only the ledger knows the
+    /// spending of one of the budgets.
+    pub(crate) fn least_left(&self, subjects: &[Arc<Subject>]) -> Option<Option<i128>> {
         let unix = self.clock.unix_seconds();
-        let left = |subject: &Arc<Subject>| {
-            let budget = subject.limits().budget?;
+        let mut least: Option<i128> = None;
+        for subject in subjects {
+            let Some(budget) = subject.limits().budget else { continue };
             let (spent, reserved) = subject.state().budget.look(budget, unix)?;
-            Some((budget.femtos() - spent - reserved).max(0))
-        };
-        subjects.iter().filter_map(left).min()
+            let left = (budget.femtos() - spent - reserved).max(0);
+            least = Some(least.map_or(left, |least| least.min(left)));
+        }
+        Some(least)
     }
 
     /// Takes a request per minute and a place among the requests in flight.

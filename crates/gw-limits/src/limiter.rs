@@ -235,16 +235,19 @@ impl Limiter {
         }
     }
 
-    /// The least money (femto-USD) that a budget of these subjects has left. None: none has a budget, or the spending is not known
-    /// now.
+    /// The least money (femto-USD) that a budget of these subjects has left. None: none has a budget, or the spending of one of them
+    /// is not known now.
     pub async fn least_left(&self, subjects: &[Arc<Subject>]) -> Option<i128> {
-        self.inspect(subjects).await?.iter().filter_map(SubjectUse::left_femtos).min()
+        let uses = self.inspect(subjects).await?;
+        let budgets = uses.iter().filter(|used| used.limits.budget.is_some());
+        // None is less than every amount, so one unknown spending leaves the least unknown.
+        budgets.map(SubjectUse::left_femtos).min().flatten()
     }
 
-    /// As [`Limiter::least_left`], if this process counts for itself. None: Redis counts.
+    /// As [`Limiter::least_left`], if this process knows it without waiting. None: Redis counts, or the ledger has to be asked.
     #[must_use]
     pub fn least_left_here(&self, subjects: &[Arc<Subject>]) -> Option<Option<i128>> {
-        self.0.redis.is_none().then(|| self.0.in_process.least_left(subjects))
+        if self.0.redis.is_some() { None } else { self.0.in_process.least_left(subjects) }
     }
 
     /// Reserves the tokens and the money (femto-USD) of the worst case before an upstream is called, with every subject

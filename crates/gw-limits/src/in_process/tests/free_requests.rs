@@ -28,3 +28,20 @@ async fn a_free_request_needs_no_ledger() {
     drop(held);
     world.limiter.admit_free("c", &key).await.unwrap();
 }
+
+#[tokio::test]
+async fn the_least_left_is_that_of_all_budgets_or_unknown() {
+    let world = world();
+    let subject = |id: &str, limits| world.limiter.subject(SubjectKind::Key, id, limits);
+    let rates = subject("rates", Limits { rpm: Some(4), ..Limits::default() });
+    let all = [rates, subject("wide", total(100)), subject("narrow", total(60))];
+    assert_eq!(world.limiter.least_left_here(&all[..1]), Some(None), "no budget");
+    world.limiter.inspect(&all[..2]).await.unwrap();
+    assert_eq!(world.limiter.least_left_here(&all[..2]), Some(Some(100_000_000)));
+    assert_eq!(world.limiter.least_left_here(&all), None, "the ledger has to be asked about the narrow one");
+    world.ledger.is_away.store(true, Ordering::SeqCst);
+    assert_eq!(world.limiter.least_left(&all).await, None);
+    world.ledger.is_away.store(false, Ordering::SeqCst);
+    assert_eq!(world.limiter.least_left(&all).await, Some(60_000_000));
+    assert_eq!(world.limiter.least_left_here(&all), Some(Some(60_000_000)));
+}

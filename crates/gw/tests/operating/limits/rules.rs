@@ -61,6 +61,26 @@ async fn an_answer_of_the_cache_tells_what_the_budget_has_left() {
     }
 }
 
+/// The first request with a tag may be a hit, which learns the spending of the tag's counter.
+#[tokio::test]
+async fn an_answer_of_the_cache_tells_what_a_counter_has_left_that_no_call_has_used() {
+    let world = world("[cache]\n[[budgets]]\nname = \"wide\"\nmatch = { key = \"trusted\" }\nbudget_usd = 5\n\
+        [[budgets]]\nname = \"tags\"\nmatch = { tag = \"project:*\" }\nsplit_by = \"tag:project\"\nbudget_usd = 0.00005\n").await;
+    let mut asked = ask();
+    asked["cache"] = json!({ "enabled": true });
+    for (tags, cache, left) in [
+        ("none", "MISS", "4.99998"),
+        ("project:one", "HIT", "0.00005"),
+        ("project:one", "HIT", "0.00005"),
+        ("none", "HIT", "4.99998"),
+    ] {
+        let client = trusted(&world).with_header("x-gateway-tags", tags);
+        let answer = client.post_json(CHAT, &asked).await.ok();
+        let found = ["x-gateway-cache", "x-gateway-budget-left-usd"].map(|name| answer.header(name));
+        assert_eq!(found, [Some(cache), Some(left)], "{tags}");
+    }
+}
+
 #[tokio::test]
 async fn a_used_up_budget_names_the_rule_its_state_and_its_new_beginning() {
     let world = world("[[budgets]]\nname = \"shop\"\nmatch = { key = \"trusted\" }\nbudget_usd = 0.00005\nperiod = \"day\"\n").await;
