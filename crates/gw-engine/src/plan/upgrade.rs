@@ -39,10 +39,10 @@ pub(crate) fn candidates(
         .collect()
 }
 
-/// Whether the model is no downgrade. An unknown figure counts as the lowest.
+/// Whether the model chats and is no downgrade. An unknown figure counts as the lowest.
 fn is_upgrade(base: &Model, model: &Model) -> bool {
     model.id != base.id
-        && !model.is_embedding()
+        && model.is_chat()
         && model.scores.overall.unwrap_or(f64::MIN) >= base.scores.overall.unwrap_or(f64::MIN)
         && model.context_length.unwrap_or(0) >= base.context_length.unwrap_or(0)
 }

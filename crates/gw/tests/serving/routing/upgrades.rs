@@ -1,5 +1,7 @@
-//! The refusals that an upgrade may replace: those of a feature that the catalogue entry lacks. All others stay.
+//! The refusals that an upgrade may replace: those of a feature that the catalogue entry lacks. All others stay. Every model that chats
+//! may be the upgrade.
 
+use gw_testkit::Answer;
 use serde_json::{Value, json};
 
 use crate::harness::{Setup, World, assert_invalid, chat_with, with, world};
@@ -94,4 +96,22 @@ async fn one_named_model_that_lacks_a_feature_opens_an_upgrade() {
     let served = world.chat_ok(&body).await;
     assert_eq!(served["gateway"]["model_used"], "acme/fast", "{served}");
     assert_eq!(served["gateway"]["warnings"], json!(["upgraded_for_feature"]), "{served}");
+}
+
+#[tokio::test]
+async fn a_model_that_chats_is_an_upgrade_whatever_else_it_may_do() {
+    for (category, status) in
+        [("", 200), ("category = [\"chat\", \"embedding\"]\n", 200), ("category = [\"embedding\"]\n", 502)]
+    {
+        // No other model of the configuration is as good.
+        let model = |id: &str, more: &str, quality: u8| {
+            format!("[[models]]\nid = \"{id}\"\n{more}quality_scores = {{ overall = {quality}.0 }}\n")
+        };
+        let extra = model("acme/weak", "category = [\"chat\"]\n", 90) + &model("beta/better", category, 95);
+        let world = Setup { routing: "retries = 0", extra, ..Setup::default() }.start().await;
+        world.upstream.always(Answer::error(500, "x", "down"));
+        let answer = world.chat(&permitted(chat_with("acme/weak", json!({})))).await;
+        assert_eq!(answer.status, status, "{category}: {}", answer.json());
+        assert_eq!(world.second.hits(), usize::from(status == 200), "{category}");
+    }
 }
