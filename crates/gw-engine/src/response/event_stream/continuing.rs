@@ -54,9 +54,9 @@ impl EventStream {
         match resumed {
             Ok(resuming) => {
                 self.state = StreamState::Continuing(resuming, log, error);
-                // The output before the break belongs to the answer. A keep-alive makes the server poll the body again
-                // at once.
-                if out.is_empty() {
+                // The output before the break belongs to the answer. A frame makes the server poll the body again at once. Without
+                // keep-alives it may be empty: then the client gets nothing.
+                if out.is_empty() && self.keepalive.is_some() {
                     return self.send_keepalive();
                 }
                 self.send(out)

@@ -95,6 +95,28 @@ async fn the_next_candidate_goes_on_where_the_text_stopped() {
     assert_eq!((&row["status"], row["attempts"].as_array().unwrap().len()), (&json!("ok"), 2));
 }
 
+/// The upstream breaks off when all its text is with the client, so that the continuation begins with nothing to send.
+#[tokio::test]
+async fn without_keepalives_a_continued_stream_has_no_comment() {
+    let (routing, server) = ("retries = 0\nmid_stream = \"continue\"", "keepalive_seconds = 0");
+    let world = Setup { routing, server, ..Setup::default() }.start().await;
+    let is_read = Signal::new();
+    world.upstream.enqueue(broken().wait(&is_read).reset());
+    world
+        .second
+        .enqueue(Answer::sse().data(&sse_data(&json!({ "content": " there." }), Some("stop"))).done());
+    let mut stream = world.client.stream(PATH, &streamed(json!({}))).await;
+    let mut frames = Vec::new();
+    while text_of(&frames, 0) != "Once upon a time" {
+        frames.push(stream.frame().await.expect("a frame"));
+    }
+    is_read.fire();
+    frames.extend(stream.rest().await);
+    assert_eq!(text_of(&frames, 0), "Once upon a time there.");
+    let comments: Vec<_> = frames.iter().filter(|frame| frame.starts_with(':')).collect();
+    assert!(comments.is_empty(), "{frames:?}");
+}
+
 #[tokio::test]
 async fn an_upstream_that_falls_silent_is_continued_too_and_a_second_break_by_the_third() {
     let setup = Setup {
