@@ -44,7 +44,7 @@ pub(crate) fn names_of(headers: &HeaderMap, body: &[u8], is_trusted: bool) -> Re
     let has_headers = headers.keys().any(is_alike);
     let taken = take_tags(body);
     if !has_headers && !is_trusted {
-        let warnings = taken.as_ref().map(ignored).unwrap_or_default();
+        let warnings = taken.as_ref().map(|taken| ignored(taken, false)).unwrap_or_default();
         return RequestNames { body: taken.map(|taken| taken.body), warnings, attribution: None };
     }
     let header = |name: &HeaderName| headers.get(name).and_then(|value| short_name(value.as_bytes()));
@@ -64,23 +64,22 @@ pub(crate) fn names_of(headers: &HeaderMap, body: &[u8], is_trusted: bool) -> Re
             has_dropped_tags |= !tag.as_deref().is_some_and(|tag| attribution.add_tag(tag));
         }
     }
+    let mut warnings = taken.as_ref().map(|taken| ignored(taken, is_trusted)).unwrap_or_default();
+    warnings.extend(has_dropped_tags.then_some(TAGS_DROPPED));
     RequestNames {
         attribution: (!attribution.is_empty()).then(|| Arc::new(attribution)),
-        warnings: match &taken {
-            _ if has_dropped_tags => vec![TAGS_DROPPED],
-            Some(taken) if !is_trusted => ignored(taken),
-            _ => Vec::new(),
-        },
+        warnings,
         body: taken.map(|BodyTags { body, .. }| body),
     }
 }
 
-/// The warnings about the members of a key that is not believed.
-fn ignored(taken: &BodyTags) -> Vec<&'static str> {
+/// The warnings about members whose tags do not count: all of a key that is not believed, else `metadata.tags` that is no list.
+fn ignored(taken: &BodyTags, is_trusted: bool) -> Vec<&'static str> {
+    let is_inner_ignored = !is_trusted || taken.is_inner_no_list;
     let members = [
-        (taken.lost_metadata, "parameter_dropped:metadata"),
-        (taken.had_inner, "parameter_dropped:metadata.tags"),
-        (taken.had_own, "parameter_dropped:tags"),
+        (taken.lost_metadata && is_inner_ignored, "parameter_dropped:metadata"),
+        (taken.had_inner && is_inner_ignored, "parameter_dropped:metadata.tags"),
+        (taken.had_own && !is_trusted, "parameter_dropped:tags"),
     ];
     members.into_iter().filter(|(is_ignored, _)| *is_ignored).map(|(_, warning)| warning).collect()
 }
@@ -173,6 +172,24 @@ mod tests {
         let many: Vec<String> = (0..17).map(|number| number.to_string()).collect();
         let found = names(&[("x-gateway-tags", &many.join(","))], "", true);
         assert!(found.warnings == [TAGS_DROPPED] && tags(&found).len() == 16);
+    }
+
+    #[test]
+    fn tags_in_metadata_that_are_no_list_do_not_count_and_go_nowhere() {
+        for is_trusted in [true, false] {
+            for value in [r#""x""#, "7", "true", r#"{"x":["y"]}"#] {
+                let alone = names(&[], &format!(r#"{{"metadata":{{"tags":{value}}}}}"#), is_trusted);
+                assert_eq!(alone.warnings, ["parameter_dropped:metadata"], "{value}");
+                assert_eq!(alone.body.as_deref(), Some(&b"{}"[..]), "{value}");
+                let body = format!(r#"{{"metadata":{{"k":"v","tags":{value}}}}}"#);
+                let beside = names(&[], &body, is_trusted);
+                assert_eq!(beside.warnings, ["parameter_dropped:metadata.tags"], "{value}");
+                assert_eq!(beside.body.as_deref(), Some(&br#"{"metadata":{"k":"v"}}"#[..]), "{value}");
+                assert!(alone.attribution.is_none() && beside.attribution.is_none(), "{value}");
+            }
+            let null = names(&[], r#"{"metadata":{"tags":null}}"#, is_trusted);
+            assert!(null.warnings.is_empty() && null.body.as_deref() == Some(&b"{}"[..]));
+        }
     }
 
     #[test]

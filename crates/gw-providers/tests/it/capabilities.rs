@@ -363,7 +363,7 @@ fn closed() -> String {
          that are forwarded in the client's own dialect.\n\n\
          | effect of the member | members | action of the gateway |\n|---|---|---|\n\
          | chooses a model, an upstream or credentials | {}, {}; similar members as lists or objects in `metadata` | 400 `unsupported_value` |\n\
-         | tells another gateway how to route, tag or retry | {}; `tags` as a list in `metadata` | left out by every provider, `parameter_dropped:…` in `gateway.warnings` |\n\
+         | tells another gateway how to route, tag or retry | {}; `tags` in `metadata` | left out by every provider, `parameter_dropped:…` in `gateway.warnings` |\n\
          | has an extra price | {} (`web_search_options` is charged, if the model has `pricing.tools.web_search_per_call`; `tools`: tools that the provider runs, such as `web_search`, `file_search`, `code_interpreter`, `mcp`) | 400 `unsupported_value`; other dialects leave it out with a warning |\n\
          | changes the content of the answer | {} | 400 `unsupported_value`, in every dialect |\n\
          | changes only the price | {} (`service_tier`: `auto`, `default`, `standard`, `standard_only` and `on_demand` pass) | left out, `parameter_dropped:…` in `gateway.warnings` |\n\

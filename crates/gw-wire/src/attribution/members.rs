@@ -21,15 +21,17 @@ pub struct BodyTags {
     pub tags: Vec<Option<String>>,
     /// The body had the member `tags` with an element.
     pub had_own: bool,
-    /// `metadata` had the member `tags` with an element, and other members.
+    /// `metadata` had the member `tags` with a value, and other members.
     pub had_inner: bool,
+    /// `metadata.tags` was no list, so that none of its tags counts.
+    pub is_inner_no_list: bool,
     /// Nothing but tags was in `metadata`, and it is gone.
     pub lost_metadata: bool,
 }
 
-/// Takes the members `tags` and `metadata.tags` out of a body, if they are arrays or null, and `metadata` if nothing else is in it. All
-/// other members stay byte for byte. None: the body has no such member, or is no JSON object. A text in `metadata.tags` is a value of the
-/// client's own, as OpenAI's metadata has them.
+/// Takes the members `tags` and `metadata.tags` out of a body, and `metadata` if nothing else is in it. All other members stay byte for
+/// byte. None: the body has no such member, or is no JSON object. A member `tags` that is neither an array nor null stays: the rules of
+/// members leave it out.
 #[must_use]
 pub fn take_tags(body: &[u8]) -> Option<BodyTags> {
     // Nearly all bodies have no tags, and these searches cost much less than reading them.
@@ -39,23 +41,24 @@ pub fn take_tags(body: &[u8]) -> Option<BodyTags> {
     let text = std::str::from_utf8(body).ok().filter(|text| check(text).is_ok())?;
     let root = View::new(text);
     let is_named = |view: View<'_>, name: &str| view.string().is_some_and(|given| given == name);
-    let is_tags = |(name, value): &(View<'_>, View<'_>)| {
-        is_named(*name, "tags") && matches!(value.kind(), Kind::Array | Kind::Null)
-    };
+    let is_tags = |(name, _): &(View<'_>, View<'_>)| is_named(*name, "tags");
+    let is_list = |value: View<'_>| matches!(value.kind(), Kind::Array | Kind::Null);
     let mut taken = BodyTags::default();
     let (mut inner, mut kept, mut is_changed) = (Vec::new(), Vec::new(), false);
     for (name, value) in root.members() {
-        if is_tags(&(name, value)) {
+        if is_named(name, "tags") && is_list(value) {
             is_changed = true;
             taken.tags.extend(elements(value));
         } else if is_named(name, "metadata") && value.members().any(|member| is_tags(&member)) {
             is_changed = true;
             let (tags, others): (Vec<_>, Vec<_>) = value.members().partition(is_tags);
+            taken.is_inner_no_list |= tags.iter().any(|(_, value)| !is_list(*value));
             inner.extend(tags.into_iter().flat_map(|(_, value)| elements(value)));
+            let has_value = taken.is_inner_no_list || !inner.is_empty();
             if others.is_empty() {
-                taken.lost_metadata |= !inner.is_empty();
+                taken.lost_metadata |= has_value;
             } else {
-                taken.had_inner |= !inner.is_empty();
+                taken.had_inner |= has_value;
                 kept.push((name, object(others.into_iter().map(|(name, value)| (name, value.text())))));
             }
         } else {
@@ -127,6 +130,8 @@ mod tests {
             (r#"{"tags":[],"model":"m"}"#, r#"{"model":"m"}"#, vec![]),
             (r#"{"tags":null}"#, "{}", vec![]),
             (r#"{"a":1,"tags":["x"],"tags":["y"]}"#, r#"{"a":1}"#, vec![text("x"), text("y")]),
+            (r#"{"metadata":{"tags":"a","k":"v"}}"#, r#"{"metadata":{"k":"v"}}"#, vec![]),
+            (r#"{"metadata":{"tags":{"a":["b"]}}}"#, "{}", vec![]),
         ] {
             assert_eq!(taken(body), Some((left.to_owned(), tags)), "{body}");
         }
@@ -142,7 +147,7 @@ mod tests {
             r#"{"messages":[{"content":"my \"tags\" are","tags":["x"]}]}"#,
             r#"{"metadata":{"a":{"tags":[]}}}"#,
             r#"{"metadata":"tags"}"#,
-            r#"{"tags":"a,b","metadata":{"tags":"a"}}"#,
+            r#"{"tags":"a,b","metadata":{"k":"tags"}}"#,
             r#"{"Tags":["a"]}"#,
             r#"{"content":"\u0061\u00e9"}"#,
         ] {

@@ -428,7 +428,7 @@ async fn c28_sampling_members_of_other_servers_are_forwarded_as_they_came() {
     world.upstream.respond_with(default_answer);
     let more = json!({ "top_k": 40, "min_p": 0.1, "guided_json": { "models": ["a"] }, "repetition_penalty": 1.1,
         "chat_template_kwargs": { "enable_thinking": false }, "extra_body": { "top_k": 1 },
-        "metadata": { "tags": "a", "provider": "b" }, "priority": 1 });
+        "metadata": { "route": "a", "provider": "b" }, "priority": 1 });
     world.chat_ok(&chat_with("acme/fast", more.clone())).await;
     let sent = world.upstream.last().json();
     for (name, value) in more.as_object().expect("an object") {

@@ -166,6 +166,20 @@ async fn tags_beyond_the_bounds_are_left_out_with_a_warning() {
 }
 
 #[tokio::test]
+async fn tags_of_metadata_that_are_no_list_are_left_out_with_a_warning() {
+    let world = world().await;
+    for secret in [TRUSTED, crate::harness::KEY] {
+        let body = with(chat("acme/fast"), json!({"metadata": {"tags": "amber", "shop": "one"}}));
+        let answer =
+            world.gateway.client().with_key(secret).post_json("/v1/chat/completions", &body).await.ok();
+        assert_eq!(answer.json()["gateway"]["warnings"], json!(["parameter_dropped:metadata.tags"]));
+        assert_eq!(world.upstream.last().json()["metadata"], json!({"shop": "one"}));
+        let row = logged(&world.gateway.client().with_key(ADMIN), &id_of(&answer)).await;
+        assert_eq!(row["tags"], json!([]));
+    }
+}
+
+#[tokio::test]
 async fn the_switch_of_a_key_is_false_and_can_be_changed() {
     let world = world().await;
     let admin = world.gateway.client().with_key(ADMIN);
