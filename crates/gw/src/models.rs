@@ -1,8 +1,10 @@
 //! `model-gateway models`: shows the catalogue, from the configuration and the shipped facts. It calls no provider, so models
 //! that only a provider's own list has are missing.
 
+mod json;
 pub(crate) mod table;
 
+use bytes::Bytes;
 use clap::{Args, Subcommand};
 use gw_command::table::clean;
 use gw_command::{CommandError, Common, print};
@@ -69,6 +71,10 @@ pub fn run(common: &Common, args: &ModelsArgs) -> Result<(), CommandError> {
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();
     let catalog = setup.catalog(args.all).map_err(|problems| CommandError::problems(&problems))?;
+    if args.json && !matches!(args.command, Some(ModelsCommand::Show { .. })) {
+        let body = body(&catalog, args.command.as_ref())?;
+        return print(&format!("{}\n", json::on_lines(&body)?));
+    }
     let (value, is_empty) = answer(&catalog, args.command.as_ref())?;
     if args.json {
         return print(&format!("{value:#}\n"));
@@ -86,8 +92,8 @@ pub fn run(common: &Common, args: &ModelsArgs) -> Result<(), CommandError> {
     print(&text)
 }
 
-/// The answer of the API, and whether it is an empty list.
-fn answer(catalog: &Catalog, command: Option<&ModelsCommand>) -> Result<(Value, bool), CommandError> {
+/// The answer of the API.
+fn body(catalog: &Catalog, command: Option<&ModelsCommand>) -> Result<Bytes, CommandError> {
     let body = match command {
         None | Some(ModelsCommand::Update(_)) => catalog.list("", None),
         Some(ModelsCommand::List { provider, feature, search, include }) => {
@@ -102,7 +108,12 @@ fn answer(catalog: &Catalog, command: Option<&ModelsCommand>) -> Result<(Value, 
             catalog.compare(&format!("models={}", encode(&ids.join(","))), None)
         }
     };
-    let body = body.map_err(|error| CommandError::Usage(unknown_model(error.code(), &error.message)))?;
+    body.map_err(|error| CommandError::Usage(unknown_model(error.code(), &error.message)))
+}
+
+/// The answer of the API, with the rules of a single model, and whether it is an empty list.
+fn answer(catalog: &Catalog, command: Option<&ModelsCommand>) -> Result<(Value, bool), CommandError> {
+    let body = body(catalog, command)?;
     let mut value: Value = serde_json::from_slice(&body).map_err(CommandError::runtime)?;
     if matches!(command, Some(ModelsCommand::Show { .. })) {
         add_rules(catalog, &mut value);

@@ -150,6 +150,14 @@ fn the_catalogue_is_shown_as_table_and_as_json() {
         json(&["models", "compare", "acme/fast", "acme/plain", "--json"])["highlights"]["cheapest"],
         "acme/fast"
     );
+    // The models stand in the order of the command, as in the API.
+    for ids in [["acme/plain", "acme/fast"], ["acme/fast", "acme/plain"]] {
+        let output = run(&config, &["models", "compare", ids[0], ids[1], "--json"]);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let sides: Vec<_> = text.lines().filter_map(|line| line.trim().strip_suffix(": {")).collect();
+        let sides: Vec<_> = sides.into_iter().filter(|name| name.contains('/')).collect();
+        assert_eq!(sides, ids.map(|id| format!("\"{id}\"")), "{text}");
+    }
     assert_eq!(run(&config, &["models", "show", "no/such"]).status.code(), Some(2));
 }
 
