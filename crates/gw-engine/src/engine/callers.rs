@@ -64,13 +64,24 @@ impl Engine {
     /// All rules with the counters that this process knows.
     pub async fn all_rules(&self) -> Vec<RuleObject> {
         let limiter = &self.services.limiter;
-        let mut objects = Vec::new();
-        for (settings, counters) in self.snapshot().rules.all_counters(limiter) {
+        let mut rules = self.snapshot().rules.all_counters(limiter);
+        let mut uses = Vec::new();
+        for (_, counters) in &mut rules {
             let subjects: Vec<_> = counters.iter().map(|counter| Arc::clone(&counter.subject)).collect();
-            let uses = limiter.inspect(&subjects).await.unwrap_or_default();
+            match limiter.inspect(&subjects).await {
+                Some(of_rule) => uses.extend(of_rule),
+                // Redis does not answer, so the states of these counters are not known.
+                None => counters.clear(),
+            }
+        }
+        // The states are made together, because one of all counters binds.
+        let all: Vec<Counter> = rules.iter().flat_map(|(_, counters)| counters).cloned().collect();
+        let mut states = states(&all, &uses, (0, 0)).into_iter();
+        let mut objects = Vec::with_capacity(rules.len());
+        for (settings, counters) in rules {
             let period = settings.limits.budget.map(|budget| budget.period).unwrap_or_default();
-            let states = states(&counters, &uses, (0, 0));
-            objects.push(RuleObject::new(&settings, period.as_str(), &counters, states));
+            let of_rule = states.by_ref().take(counters.len()).collect();
+            objects.push(RuleObject::new(&settings, period.as_str(), &counters, of_rule));
         }
         objects
     }

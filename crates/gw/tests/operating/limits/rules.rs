@@ -217,6 +217,8 @@ async fn a_split_rule_has_a_counter_for_each_value_and_shows_its_state() {
     let users: Vec<_> = counters.iter().map(|counter| counter["split"]["end_user"].as_str()).collect();
     assert_eq!(users, [Some("ann"), Some("ben")]);
     assert_eq!(counters[0]["would_refuse"], 0);
+    let binding = [&counters[0], &counters[1], &list["data"][1]["counters"][0]].map(|state| &state["binds"]);
+    assert_eq!(binding, [&json!(true), &json!(false), &json!(false)], "one counter of the whole list binds");
 }
 
 #[tokio::test]
