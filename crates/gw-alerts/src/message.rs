@@ -1,5 +1,6 @@
 //! The messages of an event, one for each format.
 
+use gw_store::limits::Period;
 use serde_json::{Value, json};
 
 use crate::settings::AlertFormat;
@@ -106,7 +107,12 @@ fn of_budget(data: &Value, name: &str) -> String {
         _ => String::new(),
     };
     let (spend, budget) = (member(data, "spend_usd"), member(data, "budget_usd"));
+    let period = member(data, "period").as_str().unwrap_or_default();
+    let is_rolling = Period::parse_any(period).is_some_and(|period| period.step().is_some());
     let ending = match member(data, "resets_at").as_str() {
+        Some(at) if is_rolling => {
+            format!(" Its period is the last {period}: what was spent longest ago may leave it from {at} on.")
+        }
         Some(at) => format!(" It begins anew at {at}."),
         None => String::new(),
     };
@@ -158,6 +164,15 @@ mod tests {
         assert_eq!(
             (&duty["payload"]["summary"], &duty["payload"]["severity"]),
             (&json!(sentence), &json!("warning"))
+        );
+    }
+
+    #[test]
+    fn a_rolling_period_begins_nowhere_anew() {
+        let event: Value = serde_json::from_str(&budget().replace("\"month\"", "\"30d\"")).unwrap();
+        assert_eq!(
+            text(&event),
+            "The team search & find has spent 85% of its budget: 8.5 of 10 USD. Its period is the last 30d: what was spent longest ago may leave it from 2026-12-01T00:00:00Z on."
         );
     }
 

@@ -198,8 +198,13 @@ fn over_budget(used: &SubjectUse) -> String {
     let limit = amount(budget.map(|budget| budget.femtos()).unwrap_or_default());
     let (spent, reserved) =
         used.budget.map(|spending| (spending.spent_femtos, spending.reserved_femtos)).unwrap_or_default();
-    let anew = match budget.and_then(|budget| end_of(budget.period)) {
-        Some(end) => format!(" It begins anew at {end}."),
+    let anew = match budget.and_then(|budget| Some((budget.period, end_of(budget.period)?))) {
+        // Nobody knows here when the next amount was spent, so the end of the step is no promise.
+        Some((period, end)) if period.step().is_some() => {
+            let name = period.as_str();
+            format!(" Its period is the last {name}: what was spent longest ago may leave it from {end} on.")
+        }
+        Some((_, end)) => format!(" It begins anew at {end}."),
         None => String::new(),
     };
     let (spent, reserved) = (amount(spent), amount(reserved));

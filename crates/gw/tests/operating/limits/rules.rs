@@ -377,6 +377,10 @@ async fn a_rolling_period_of_minutes_is_learnt_from_the_ledger_to_the_step() {
     let refused = gateway.client().with_key(KEY).post_json(CHAT, &ask()).await;
     assert_refused("after a restart", &refused, "insufficient_quota", "quick");
     assert!(refused.message().contains("0.00004 USD"), "{}", refused.message());
+    let step = refused.header("x-gateway-rule-resets-at").expect("the end of the step");
+    let words =
+        format!("Its period is the last 15m: what was spent longest ago may leave it from {step} on.");
+    assert!(refused.message().contains(&words), "{}", refused.message());
     let admin = gateway.client().with_key(ADMIN);
     let list = admin.get("/admin/v1/budgets").await.ok().json();
     assert_eq!(list["data"][0]["period"], "15m");
