@@ -1,8 +1,12 @@
-//! The duration of a WAV file whose header does not tell its length: a program that writes into a pipe puts the largest number there,
-//! or none (RIFF, "Multimedia Programming Interface and Data Specifications 1.0", Microsoft and IBM, 1991).
+//! The duration of a WAV file whose header does not tell its length: a program that writes into a pipe puts the largest number there, a
+//! very small one, or none (RIFF, "Multimedia Programming Interface and Data Specifications 1.0", Microsoft and IBM, 1991).
 
 /// The bytes of a file's beginning that hold its header.
 pub const HEAD_BYTES: u64 = 4_096;
+
+/// The header's length is believed if the sound is at least one of so many parts of the bytes behind the header. Chunks of other kinds may
+/// be the rest.
+const LEAST_SHARE: u64 = 10;
 
 /// The duration in millionths of a second, by the bytes behind the header and the bytes of a second. `head` is the beginning of a file of
 /// `file_bytes` bytes. None: it is no such file, or its header tells the length.
@@ -18,7 +22,8 @@ pub fn unsized_wav_micros(head: &[u8], file_bytes: u64) -> Option<u64> {
         let length = u32::from_le_bytes(*length);
         if name == b"data" {
             let sound = file_bytes.saturating_sub((head.len() - behind.len()) as u64);
-            let is_told = length > 0 && u64::from(length) <= sound;
+            let length = u64::from(length);
+            let is_told = length <= sound && length.saturating_mul(LEAST_SHARE) >= sound;
             let rate = bytes_per_second.filter(|rate| *rate > 0 && !is_told)?;
             return sound.checked_mul(1_000_000)?.checked_div(rate).filter(|micros| *micros > 0);
         }
@@ -51,10 +56,16 @@ mod tests {
     #[test]
     fn a_length_that_cannot_be_true_is_that_of_the_file() {
         let bytes = header(0).len() as u64;
-        for length in [u32::MAX, u32::MAX - 36, 24_001, 0] {
+        for length in [u32::MAX, u32::MAX - 36, 24_001, 2_399, 2, 0] {
             assert_eq!(unsized_wav_micros(&header(length), bytes + 24_000), Some(1_500_000), "{length}");
         }
-        assert_eq!(unsized_wav_micros(&header(24_000), bytes + 24_000), None, "the header tells the length");
+        for length in [24_000, 2_400] {
+            assert_eq!(
+                unsized_wav_micros(&header(length), bytes + 24_000),
+                None,
+                "the header tells {length}"
+            );
+        }
         assert_eq!(unsized_wav_micros(&header(u32::MAX), bytes), None, "there is no sound");
         assert_eq!(unsized_wav_micros(b"RIFF\0\0\0\0WEBP", 500), None);
     }

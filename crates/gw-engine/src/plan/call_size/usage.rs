@@ -2,7 +2,7 @@
 
 use gw_wire::money::Price;
 use gw_wire::request::native_policy::results_of;
-use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Unit, UnitCount, Usage, small};
+use gw_wire::usage::{BYTES_PER_TOKEN, MAX_BELIEVABLE, Unit, UnitCount, Units, Usage, small};
 
 use super::{CallSize, MAX_INNER_CALLS, UNKNOWN_CONTEXT_TOKENS};
 use crate::catalog::Model;
@@ -18,6 +18,11 @@ const MAX_BELIEVED_TOKENS: u64 = 1 << 24;
 /// The estimated tokens of a part of a prompt. Without a price of their own they cost the price of text.
 fn priced_part(tokens: u64, price: Option<Price>) -> Option<u32> {
     price.filter(|_| tokens > 0).map(|_| small(tokens))
+}
+
+/// The units that an upstream reports for a call that can have `most` of them. A count that cannot be true becomes `most`.
+pub(crate) fn credible_units(reported: Units, most: Units) -> Units {
+    if reported.exceeds(most.times(MAX_UNITS_FACTOR)) { most } else { reported }
 }
 
 impl CallSize {
@@ -36,25 +41,10 @@ impl CallSize {
             ..Usage::estimate(self.prompt_tokens, self.written_bytes(answer_bytes))
         };
         let Some(mut usage) = reported else {
-            return self.with_unseen_images(estimate, answer_bytes, model);
+            return self.with_unknown_seconds(self.with_unseen_images(estimate, answer_bytes, model), model);
         };
         usage.has_unpriced |= self.is_unpriced;
-        if usage.hosted.is_none() {
-            usage.hosted = self.hosted;
-        }
-        if !usage.hosted.is_none() {
-            let hosted = usage.hosted.capped(MAX_HOSTED_CALLS.saturating_mul(self.answers.max(1)));
-            usage.estimated |= hosted != usage.hosted;
-            usage.hosted = hosted;
-        }
-        if usage.units.is_none() {
-            usage.units = self.units.before_answer();
-        }
-        if let Some(most) = self.most
-            && usage.units.exceeds(most.times(MAX_UNITS_FACTOR))
-        {
-            (usage.units, usage.estimated) = (most, true);
-        }
+        self.correct_units(&mut usage);
         let longest_prompt = model.context_length.unwrap_or(MAX_BELIEVED_TOKENS);
         let longest_answer = model.max_output_tokens.unwrap_or(longest_prompt);
         let inner_calls = if self.has_inner_calls { MAX_INNER_CALLS } else { 1 };
@@ -109,7 +99,42 @@ impl CallSize {
         {
             *part = small_within(*part, usage.completion);
         }
-        usage
+        self.with_unknown_seconds(usage, model)
+    }
+
+    /// Corrects the reported calls of hosted tools and the reported units, and adds those that were not reported.
+    fn correct_units(&self, usage: &mut Usage) {
+        if usage.hosted.is_none() {
+            usage.hosted = self.hosted;
+        }
+        if !usage.hosted.is_none() {
+            let hosted = usage.hosted.capped(MAX_HOSTED_CALLS.saturating_mul(self.answers.max(1)));
+            usage.estimated |= hosted != usage.hosted;
+            usage.hosted = hosted;
+        }
+        if usage.units.is_none() {
+            usage.units = self.units.before_answer();
+        }
+        if let Some(most) = self.most {
+            let credible = credible_units(usage.units, most);
+            usage.estimated |= credible != usage.units;
+            usage.units = credible;
+        }
+    }
+
+    /// Adds the seconds of a recording whose duration nobody tells: the most that it may have, which a budget has reserved. The client
+    /// chooses the format of its file, so a price by the second would bind nobody otherwise. Reported tokens with prices tell the cost.
+    fn with_unknown_seconds(&self, usage: Usage, model: &Model) -> Usage {
+        let is_recording = |most: &Units| most.of(Unit::Second) > UnitCount::default();
+        let Some(most) = self.most.filter(|most| usage.units.is_none() && is_recording(most)) else {
+            return usage;
+        };
+        let Some(prices) = &model.prices else { return usage };
+        let is_told = !usage.estimated && prices.charge(&usage).is_complete;
+        if is_told || prices.units.of(Unit::Second).is_none() {
+            return usage;
+        }
+        Usage { units: most, estimated: true, ..usage }
     }
 
     /// The bytes of an answer that the model wrote as text. The usage counts complete images.

@@ -97,13 +97,17 @@ impl RecordingLength {
         }
     }
 
+    /// The estimated tokens of its sound. A file that tells no duration counts as one of a usual quality, 64 kbit/s.
+    fn sound_tokens(&self) -> u64 {
+        match self.micros.get() {
+            Some(micros) => micros.div_ceil(1_000_000).saturating_mul(TOKENS_PER_SECOND),
+            None => self.most_seconds().saturating_mul(TOKENS_PER_SECOND) / 8,
+        }
+    }
+
     /// The size of a call with the recording and a prompt of so many tokens.
     fn size(&self, prompt_tokens: u64) -> OneShotSize {
-        let most = self.most_seconds();
-        let sound_tokens = match self.micros.get() {
-            Some(micros) => micros.div_ceil(1_000_000).saturating_mul(TOKENS_PER_SECOND),
-            None => most.saturating_mul(TOKENS_PER_SECOND) / 8,
-        };
+        let (most, sound_tokens) = (self.most_seconds(), self.sound_tokens());
         OneShotSize {
             prompt_tokens: sound_tokens.saturating_add(prompt_tokens),
             audio_tokens: sound_tokens,
@@ -116,15 +120,18 @@ impl RecordingLength {
     }
 
     /// The reported usage. What the upstream does not say is measured: the seconds by the file, and the tokens by the seconds and
-    /// the text. A recording whose duration nobody tells has no known cost by the second.
+    /// the text. The seconds of a recording whose duration nobody tells depend on the prices, which the size of the call
+    /// brings in.
     fn measured(&self, reported: Option<Usage>, text_bytes: u64) -> Usage {
         let mut usage = reported.unwrap_or(Usage { estimated: true, ..Usage::default() });
         if usage.units.is_none() {
             usage.units = self.seconds();
         }
         if usage.total() == 0 {
-            let seconds = usage.units.of(Unit::Second).millionths().div_ceil(1_000_000);
-            usage.prompt = seconds.saturating_mul(TOKENS_PER_SECOND);
+            usage.prompt = match usage.units.of(Unit::Second).millionths().div_ceil(1_000_000) {
+                0 => self.sound_tokens(),
+                seconds => seconds.saturating_mul(TOKENS_PER_SECOND),
+            };
             usage.audio_prompt = Some(small(usage.prompt));
             usage.completion = text_bytes.div_ceil(BYTES_PER_TOKEN);
             usage.estimated = true;

@@ -219,11 +219,40 @@ async fn sizes_are_bounded_before_and_while_a_form_comes_and_large_files_pass() 
     let sent = world.upstream.last();
     assert!(sent.body.windows(1 << 20).any(|part| part == &large[..1 << 20]));
     assert!(sent.body.len() > 3 << 20);
-    // A file that tells no duration has no known cost by the second.
+    // Nobody tells the duration, so the file of 3 MiB costs a second for each thousand bytes.
     world.upstream.enqueue(Answer::json(200, &json!({"text": "x"})));
     let answer = post_form(&world.client, PATH, &body).await.ok();
     let row = row_of(&world, &answer).await;
-    assert_eq!((&row["unpriced"], &row["cost_usd"]), (&json!(true), &json!(null)), "{row}");
+    assert_eq!((&row["units"], &row["cost_usd"]), (&json!({"second": 3_146}), &json!(0.314_6)), "{row}");
+    assert_eq!((&row["estimated"], row.get("unpriced")), (&json!(true), None), "{row}");
+}
+
+#[tokio::test]
+async fn a_recording_of_which_nobody_tells_the_duration_costs_the_seconds_that_a_budget_reserved() {
+    let key = "[[keys]]\nname = \"careful\"\nkey = \"sk-careful\"\nbudget_usd = 1.0\nunpriced = \"refuse\"\n";
+    let world = Setup { extra: key.to_owned(), ..Setup::default() }.start().await;
+    let careful = world.gateway.client().with_key("sk-careful");
+    let amr = [b"#!AMR\n".as_slice(), &[0x3c; 29_994]].concat();
+    // The header tells two bytes of sound, and the file has those of a minute.
+    let mut small = wav(60_000);
+    small[40..44].copy_from_slice(&2_u32.to_le_bytes());
+    for (name, file, seconds, cost) in [("a.amr", amr, 30, "0.003"), ("a.wav", small, 60, "0.006")] {
+        world.upstream.enqueue(Answer::full(200, &[("content-type", "text/plain")], "Hello\n"));
+        let body = form(&[
+            ("file", Some(name), &file),
+            ("model", None, b"acme/hear"),
+            ("response_format", None, b"text"),
+        ]);
+        let answer = post_form(&careful, PATH, &body).await.ok();
+        assert_eq!(answer.header("x-gateway-cost-usd"), Some(cost), "{name}");
+        let row = row_of(&world, &answer).await;
+        assert_eq!(
+            (&row["units"], row.get("unpriced")),
+            (&json!({"second": seconds}), None),
+            "{name}: {row}"
+        );
+        assert_eq!(row["estimated"], json!(true), "{name}: {row}");
+    }
 }
 
 #[tokio::test]
