@@ -199,7 +199,8 @@ fn prepare(
     }
     let known = recognised.first().copied().flatten();
     let model = known.unwrap_or(&route.model);
-    let charging = Charging::of(route, (model, known.is_some()), &facts, body_size(&request.body));
+    let charging =
+        Charging::of(route, (model, known.is_some()), (&request.method, &facts), body_size(&request.body));
     let candidate = Candidate {
         model: Arc::clone(model),
         provider: Arc::clone(&route.provider),

@@ -4,14 +4,15 @@
 use std::sync::Arc;
 
 use gw_providers::usage_scan::UsageShape;
-use gw_wire::money::Money;
-use gw_wire::usage::{BYTES_PER_TOKEN, LEAST_BYTES_PER_SECOND, Unit, Units, Usage};
+use gw_wire::money::{Money, Price};
+use gw_wire::usage::{BYTES_PER_TOKEN, LEAST_BYTES_PER_SECOND, Unit, UnitCount, Units, Usage};
+use http::Method;
 
 use super::request_facts::RequestFacts;
 use crate::call::upstream_call::{BilledUsage, UpstreamCallId, UpstreamCalls};
 use crate::catalog::Model;
 use crate::passthrough_routes::PassthroughRoute;
-use crate::plan::call_size::CallSize;
+use crate::plan::call_size::{CallSize, credible_units};
 use crate::upstream::dispatch::PROGRESS_NOTES;
 
 /// Tokens of an answer that neither the request nor the model bounds.
@@ -20,16 +21,19 @@ const UNBOUNDED_ANSWER_TOKENS: u64 = 4_096;
 /// The most pages of a document (docs.mistral.ai, "OCR processor": 1,000 pages, November 2026).
 const MOST_PAGES: u64 = 1_000;
 
+/// The seconds of a recording that are believed whatever the body is: it may only name a recording that is elsewhere.
+const BELIEVED_SECONDS: u64 = 86_400;
+
 /// How the call of a request is charged.
 #[derive(Debug)]
 pub(super) struct Charging {
     /// The model in the records.
     model: Arc<Model>,
-    /// Has the prices of the tokens; None: no tokens are read, or their prices are unknown.
+    /// Has the prices of what answers report; None: nothing is read, or the answers do not tell the cost.
     by_tokens: Option<Arc<Model>>,
     /// The request names a model that has prices of texts alone, so the texts of its answer tell the cost.
     is_of_texts: bool,
-    /// Has the cost of the request as its fee.
+    /// Has the cost of the request as its fee: the model, if a fee is its only price, else the route.
     flat: Option<Arc<Model>>,
     /// The request in tokens, if they matter.
     size: CallSize,
@@ -62,14 +66,19 @@ impl Charging {
     pub(super) fn of(
         route: &PassthroughRoute,
         (model, is_recognised): (&Arc<Model>, bool),
-        facts: &RequestFacts,
+        (method, facts): (&Method, &RequestFacts),
         (body_bytes, most_bytes): (u64, u64),
     ) -> Self {
-        let by_tokens = || {
-            let own = Some(model).filter(|model| is_recognised && model.prices.is_some());
-            route.priced.as_ref().or(own).cloned()
-        };
         let reads = route.reads_usage();
+        let own = Some(model).filter(|_| is_recognised);
+        let priced = route.priced.as_ref().or(own).filter(|_| reads);
+        let by_tokens = priced.filter(|model| tells_cost(model, route.usage)).cloned();
+        let is_unpriced = facts.has_unmetered_work && route.usage == Some(UsageShape::OpenAi);
+        // A model is asked by a `POST`. The prices of the route hold for all its methods.
+        let has_fee = !is_unpriced && (route.priced.is_some() || *method == Method::POST);
+        let fee = priced.filter(|model| has_fee && has_fee_alone(model)).cloned();
+        // A batch names no model of its own. It reads many prompts, and the request does not say how many.
+        let may_be_batch = facts.models.is_empty();
         let (context, answers) = (model.context_length.unwrap_or(u64::MAX), facts.answers.max(1));
         let longest = facts.max_tokens.or(model.max_output_tokens).unwrap_or(UNBOUNDED_ANSWER_TOKENS);
         let longest = if reads { longest.min(context) } else { 0 };
@@ -81,17 +90,16 @@ impl Charging {
             model: Arc::clone(model),
             most_prompt: most_prompt.max(prompt_tokens),
             most_seconds: if reads { most_bytes.div_ceil(LEAST_BYTES_PER_SECOND) } else { 0 },
-            is_of_texts: is_recognised && by_tokens().is_some_and(|model| has_prices_of_texts_alone(&model)),
-            by_tokens: reads.then(by_tokens).flatten(),
-            flat: route.flat.clone(),
+            is_of_texts: is_recognised && by_tokens.as_deref().is_some_and(has_prices_of_texts_alone),
+            by_tokens,
+            flat: fee.or_else(|| route.flat.clone()),
             size: CallSize {
                 prompt_tokens,
-                // A batch names no model of its own. It reads many prompts, and the request does not say how many.
-                prompts: if is_recognised { 1 } else { u64::MAX },
+                prompts: if may_be_batch { u64::MAX } else { 1 },
                 answers,
-                has_inner_calls: true,
+                has_inner_calls: facts.has_unmetered_work || may_be_batch,
                 is_limited_to_one_call: true,
-                is_unpriced: facts.has_unmetered_work && route.usage == Some(UsageShape::OpenAi),
+                is_unpriced,
                 ..CallSize::default()
             },
             most_answer: longest.saturating_mul(answers),
@@ -136,7 +144,11 @@ impl Charging {
         let without_tokens = CallSize::default();
         let unknown = CallSize { is_unpriced: true, ..without_tokens };
         match (answer.reported, &self.by_tokens, &self.flat) {
-            (Some(_), Some(model), _) => (model, self.size),
+            (Some(usage), Some(model), _) => {
+                // The provider has run tools, though the request may not have been read.
+                let shows_tools = usage.unread_calls > 0 || !usage.hosted.is_none();
+                (model, CallSize { has_inner_calls: self.size.has_inner_calls || shows_tools, ..self.size })
+            }
             (_, _, Some(flat)) => (flat, without_tokens),
             (None, Some(model), None)
                 if answer.may_lack_usage || answer.may_be_generated && self.is_of_texts =>
@@ -149,7 +161,21 @@ impl Charging {
 
     /// Charges a call by what is known of its answer.
     pub(super) fn charge(&self, calls: &UpstreamCalls, call: UpstreamCallId, answer: &AnswerFacts) {
-        calls.charge_as(call, self.basis(answer), answer.reported, answer.text_bytes);
+        let reported = answer.reported.map(|usage| self.credible(usage));
+        calls.charge_as(call, self.basis(answer), reported, answer.text_bytes);
+    }
+
+    /// The reported usage, with no more pages and seconds than the request can have.
+    fn credible(&self, usage: Usage) -> Usage {
+        let most = match usage.units.get() {
+            Some((Unit::Page, _)) => Units::new(Unit::Page, MOST_PAGES),
+            Some((Unit::Second, count)) if count > UnitCount::whole(BELIEVED_SECONDS) => {
+                Units::new(Unit::Second, self.most_seconds)
+            }
+            _ => return usage,
+        };
+        let units = credible_units(usage.units, most);
+        Usage { units, estimated: usage.estimated || units != usage.units, ..usage }
     }
 
     /// The charge for a call of which nothing is known but that it was sent.
@@ -159,6 +185,34 @@ impl Charging {
         billed.add_usage(model, &size.usage(None, 0, model));
         billed
     }
+}
+
+/// Whether answers of this shape can tell the cost at the prices of a model. They count tokens, and in OpenAI's shape seconds and pages,
+/// but no images, pixels, characters and search units. At such a price, the tokens of the prompt are not the whole cost.
+fn tells_cost(model: &Model, shape: Option<UsageShape>) -> bool {
+    let Some(prices) = model.prices.as_ref().filter(|prices| prices.is_usd()) else { return false };
+    let has = |unit: &Unit| prices.units.of(*unit).is_some();
+    if shape == Some(UsageShape::OpenAi) && [Unit::Second, Unit::Page].iter().any(has) {
+        return true;
+    }
+    let rates = &prices.gateway;
+    // Price lists have zeros for tokens that a model does not write.
+    let costs = |price: &Option<Price>| price.is_some_and(|price| price != Price::default());
+    if [rates.output, rates.audio_output, rates.image_output].iter().any(costs) {
+        return true;
+    }
+    let untold = [Unit::Search, Unit::Image, Unit::Second, Unit::Character, Unit::Page, Unit::Pixel];
+    let has_untold = !prices.images.is_empty() || untold.iter().any(has);
+    (!rates.is_empty() || !prices.tiers.is_empty()) && !has_untold
+}
+
+/// Whether a fee for each request is the only price of a model, so that every answer costs the same.
+fn has_fee_alone(model: &Model) -> bool {
+    let Some(prices) = model.prices.as_ref().filter(|prices| prices.is_usd()) else { return false };
+    prices.gateway.is_empty()
+        && prices.tiers.is_empty()
+        && prices.images.is_empty()
+        && Unit::ALL.iter().all(|unit| prices.units.of(*unit).is_some() == (*unit == Unit::Query))
 }
 
 /// Whether a model has a price of texts, and none of images, sound or other units. Their number is not in the texts of an answer.

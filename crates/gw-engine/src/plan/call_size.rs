@@ -19,6 +19,7 @@ use gw_wire::request::native_policy::{InnerWork, MOST_HOSTED_CALLS, NativePolicy
 use gw_wire::request::{CompletionRequest, Detail, ForwardedPrompt, GuardedMember, Medium, Prompt};
 use gw_wire::usage::{BYTES_PER_TOKEN, Units, Usage, small};
 
+pub(crate) use self::usage::credible_units;
 use crate::plan::candidate::Candidate;
 use crate::plan::tenant_policy::{has_price, is_forwarded};
 use crate::request::fan_out::SubRequest;

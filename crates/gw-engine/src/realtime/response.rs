@@ -243,7 +243,15 @@ impl RealtimeResponse {
 
     fn charge(&self, usage: Usage) {
         if let Some((_, call)) = self.begun {
-            let size = CallSize { prompts: 1, answers: 1, has_inner_calls: true, ..CallSize::default() };
+            // The estimate of the prompt stands in for a count that cannot be true. A true count of zero stays.
+            let prompt = if usage.estimated { self.prompt } else { Usage::default() };
+            let size = CallSize {
+                prompt_tokens: prompt.prompt,
+                audio_tokens: u64::from(prompt.audio_prompt.unwrap_or(0)),
+                prompts: 1,
+                answers: 1,
+                ..CallSize::default()
+            };
             let calls = self.settlement.upstream_calls();
             // The upstream's count stands unless it is impossible beside the output that passed.
             let sound = self.made.audio_chars.div_ceil(MADE_CHARS_PER_TOKEN).saturating_mul(BYTES_PER_TOKEN);

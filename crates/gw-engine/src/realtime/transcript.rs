@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gw_limits::{Subject, SubjectKind, SubjectUse};
 use gw_wire::gateway::AttemptRecord;
+use gw_wire::usage::{Unit, Units, Usage};
 
 use super::OPERATION;
 use super::session::RealtimeSession;
@@ -12,11 +13,15 @@ use crate::call::upstream_call::AttemptOutcome;
 use crate::clock::{self, millis};
 use crate::error::{Error, Kind, Result};
 use crate::limit_error;
-use crate::plan::call_size::CallSize;
+use crate::plan::call_size::{CallSize, credible_units};
 use crate::plan::candidate::Candidate;
 use crate::request::context::RequestContext;
 use crate::rules::Asker;
 use crate::services::Services;
+
+/// The most seconds of what a client says before it is transcribed: the longest session of OpenAI has an hour
+/// (platform.openai.com/docs/guides/realtime, November 2026).
+const MOST_SECONDS: u64 = 3_600;
 
 /// Checks whether a caller may have this model of the upstream transcribe.
 ///
@@ -95,11 +100,14 @@ pub(crate) fn charge(
     let candidate = known.unwrap_or_else(|| session.candidate(&snapshot));
     let surface = candidate.provider.surfaces().realtime.as_deref();
     let Some(reported) = surface.and_then(|surface| surface.transcript_usage(usage)) else { return };
+    let units = credible_units(reported.units, Units::new(Unit::Second, MOST_SECONDS));
+    let estimated = reported.estimated || units != reported.units;
+    let reported = Usage { units, estimated, ..reported };
     let mut settlement =
         Settlement::open(&client, Arc::clone(&services.metrics), services.journal.as_ref(), OPERATION);
     settlement.note_forwarded(name, false);
     let attempt = settlement.upstream_calls().begin_attempt(&candidate);
-    let size = CallSize { is_unpriced, has_inner_calls: true, ..CallSize::default() };
+    let size = CallSize { is_unpriced, ..CallSize::default() };
     let call = settlement.upstream_calls().begin(attempt, &candidate, size);
     settlement.upstream_calls().charge_as(call, (&candidate.model, size), Some(reported), 0);
     let now = clock::now();

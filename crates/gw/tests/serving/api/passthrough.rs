@@ -4,6 +4,7 @@ mod bodies;
 mod charges;
 mod credentials;
 mod guards;
+mod told_costs;
 
 use gw_testkit::{Client, Response};
 use serde_json::{Value, json};

@@ -298,6 +298,27 @@ async fn a_response_that_breaks_off_is_charged_for_what_came() {
 }
 
 #[tokio::test]
+async fn counts_that_cannot_be_true_become_the_estimated_prompt_and_the_longest_answer_of_the_model() {
+    let upstream = RealtimeUpstream::start().await;
+    let world = world_with(&upstream, Setup::default()).await;
+    let (mut client, mut session) = session(&upstream, &world).await;
+    client.send(&json!({"type": "response.create"})).await;
+    session.event().await;
+    session.send(&created("r")).await;
+    let text = json!({"type": "response.output_text.delta", "response_id": "r", "delta": "Hello there"});
+    session.send(&text).await;
+    let usage = json!({"input_tokens": -4, "output_tokens": 10_000_000_000_000_000_000_u64});
+    session.send(&done("r", "completed", &usage)).await;
+    for _ in 0..3 {
+        client.event().await;
+    }
+    let row = newest(&world).await;
+    assert_eq!((&row["prompt_tokens"], &row["completion_tokens"]), (&json!(9), &json!(4_096)), "{row}");
+    // 9 × 4 + 4,096 × 16 per million.
+    assert_eq!((&row["cost_usd"], &row["estimated"]), (&json!(0.065_572), &json!(true)), "{row}");
+}
+
+#[tokio::test]
 async fn a_close_of_either_side_reaches_the_other() {
     let upstream = RealtimeUpstream::start().await;
     let world = world_with(&upstream, Setup::default()).await;
