@@ -1,6 +1,7 @@
 //! One configured account at a vendor: its address, its dialect and its keys.
 
 mod account;
+mod client_secrets;
 mod credentials;
 mod headers;
 mod passing;
@@ -18,6 +19,7 @@ use gw_wire::failure::Failure;
 use gw_wire::request::AllowedMembers;
 use gw_wire::request::references::host_of;
 
+pub use self::client_secrets::ClientSecrets;
 use self::credentials::Credentials;
 pub use self::credentials::KeyState;
 pub(crate) use self::headers::USER_AGENT_VALUE;

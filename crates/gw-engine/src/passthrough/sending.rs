@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use gw_providers::adapter::HttpCall;
 use gw_providers::client::UpstreamResponse;
-use gw_providers::provider::PassedCall;
+use gw_providers::provider::{ClientSecrets, PassedCall};
 use gw_providers::settings::Timeouts;
 use gw_providers::usage_scan::UsageScanner;
 use gw_wire::failure::{Failure, FailureKind};
@@ -44,6 +44,8 @@ pub(super) struct SentCall {
     calls: Arc<UpstreamCalls>,
     begun: Option<(Attempt, UpstreamCallId)>,
     upload: UploadEnd,
+    /// The credentials that the client sends to the upstream.
+    secrets: ClientSecrets,
     /// An answer has come that is charged.
     is_answered: bool,
 }
@@ -56,8 +58,18 @@ impl SentCall {
         settlement: Box<Settlement>,
     ) -> Self {
         let calls = Arc::clone(settlement.upstream_calls());
-        let upload = UploadEnd::WHOLE;
-        Self { snapshot, candidate, charging, settlement, calls, begun: None, upload, is_answered: false }
+        let (upload, secrets) = (UploadEnd::WHOLE, ClientSecrets::default());
+        Self {
+            snapshot,
+            candidate,
+            charging,
+            settlement,
+            calls,
+            begun: None,
+            upload,
+            secrets,
+            is_answered: false,
+        }
     }
 
     /// Begins the upstream call.
@@ -120,6 +132,7 @@ impl SentCall {
     fn fail(&mut self, mut failure: Failure, prompt: &[u8]) -> Error {
         if let Some(reason) = &mut failure.reason {
             self.censor(reason);
+            self.secrets.censor_text(reason);
             quoted_prompt::hide(reason, std::iter::once(prompt));
             self.settlement.note_upstream_error(reason);
         }
@@ -169,6 +182,7 @@ pub(super) async fn send(
 ) -> Result<PassthroughReply> {
     let PassthroughRequest { route, method, path, headers, body } = request;
     let is_injected = route.injects();
+    call.secrets = ClientSecrets::of(&headers, &path);
     let (bytes, streamed, upload) = match body {
         PassthroughBody::Whole(bytes) => (bytes, None, UploadEnd::WHOLE),
         PassthroughBody::Streamed(upload) => {
@@ -247,7 +261,8 @@ async fn refused(
     let by = tokio::time::Instant::from(due).min(tokio::time::Instant::now() + REFUSAL_TIME);
     let read = body.collect(MAX_REFUSAL_BYTES, clocks.idle, by).await;
     let known = read.as_deref().unwrap_or_default();
-    let mut failure = call.candidate.provider.classify(status, &headers, known);
+    // A guess of what looks like a key may replace a part of a credential, and leave the other part.
+    let mut failure = call.candidate.provider.classify(status, &headers, &call.secrets.censored(known));
     // The client chose the URL, so its refusal says nothing about the operator's keys, which all requests share.
     if is_injected && status == 401 {
         failure.kind = FailureKind::Auth;

@@ -14,14 +14,14 @@ use super::Provider;
 use super::secret_patterns::SecretPatterns;
 
 /// The shortest secret that is removed from an error. Shorter values (`none`, the name of a team) are ordinary words.
-const MIN_SECRET_BYTES: usize = 8;
+pub(super) const MIN_SECRET_BYTES: usize = 8;
 /// The shortest secret that is masked in an answer. A shorter one may be a word of the answer (`not-needed`, `lm-studio`).
 const MIN_MASKED_BYTES: usize = 16;
-/// Parts of the names of headers whose configured values are secrets.
+/// Parts of the names of headers and parameters whose values are secrets.
 const SECRET_NAMES: [&str; 11] =
     ["access", "auth", "cookie", "credential", "hook", "key", "pass", "secret", "session", "sig", "token"];
 /// The mark in the place of a secret in an error.
-const REDACTED: &str = "[redacted]";
+pub(super) const REDACTED: &str = "[redacted]";
 /// A mask is as long as the secret, so that the length of the body stays.
 const MASK: u8 = b'*';
 
@@ -158,16 +158,20 @@ impl Provider {
 
     /// The keys, the current secrets of the signer, and the values of headers that are secrets by their names.
     fn secrets(&self) -> impl Iterator<Item = String> {
-        let is_secret = |name: &str| SECRET_NAMES.iter().any(|part| name.contains(part));
-        let headers = self.headers.iter().filter(move |(name, _)| is_secret(name.as_str()));
+        let headers = self.headers.iter().filter(|(name, _)| is_secret_name(name.as_str()));
         let of_headers = headers.filter_map(|(_, value)| value.to_str().ok()).flat_map(parts_of);
         let signed = self.signer.iter().flat_map(|signer| signer.secrets());
         self.credentials.bare().map(str::to_owned).chain(of_headers).chain(signed)
     }
 }
 
+/// Whether the value of a header or of a parameter with this name is a secret.
+pub(super) fn is_secret_name(name: &str) -> bool {
+    SECRET_NAMES.iter().any(|part| name.contains(part))
+}
+
 /// The value of a header, and its parts: the token behind a scheme, the values of cookies, the name and the password of `Basic`.
-fn parts_of(value: &str) -> Vec<String> {
+pub(super) fn parts_of(value: &str) -> Vec<String> {
     let mut parts = vec![value.to_owned()];
     for word in value.split([' ', ',', ';']).filter(|word| !word.is_empty()) {
         parts.push(word.to_owned());

@@ -133,6 +133,34 @@ async fn a_forwarded_credential_is_the_clients_and_the_gateways_key_stays_here()
 }
 
 #[tokio::test]
+async fn the_clients_own_credential_stands_in_no_record() {
+    let world = world_with("").await;
+    let bare = world.client.without_key().with_header("x-gateway-key", KEY);
+    for (client, path) in [
+        (bare.with_key("own-secret.canarythree"), "/own/x"),
+        (bare.with_header("x-api-key", "own-secret.canarythree"), "/own/x"),
+        (bare.clone(), "/own/x?key=own-secret.canarythree"),
+    ] {
+        for status in [400, 401, 500] {
+            let words = "Incorrect API key provided: own-secret.canarythree";
+            world.upstream.enqueue(Answer::error(status, "invalid_api_key", words));
+            let answer = client.get(path).await;
+            assert_eq!(
+                (answer.status, answer.message()),
+                (status, words.to_owned()),
+                "the client gets the words"
+            );
+            let line = world.gateway.log_of(answer.header("x-request-id").expect("an id")).await;
+            assert_eq!(line["upstream_error"], "Incorrect API key provided: [redacted]", "{line}");
+            let row = row(&world, &answer).await.to_string();
+            assert!(!row.contains("canarythree"), "{row}");
+        }
+    }
+    let logs = [world.gateway.stdout(), world.gateway.stderr()].concat().join("\n");
+    assert!(!logs.contains("canarythree"), "{logs}");
+}
+
+#[tokio::test]
 async fn denied_betas_of_the_provider_do_not_go_upstream() {
     let acme = "deny_betas = [\"dear-2026\", \"dearer-2026\"]".to_owned();
     let extra = "[[passthrough]]\npath = \"/acme\"\nprovider = \"acme\"\n".to_owned();
