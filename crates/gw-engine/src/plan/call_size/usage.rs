@@ -25,6 +25,26 @@ pub(crate) fn credible_units(reported: Units, most: Units) -> Units {
     if reported.exceeds(most.times(MAX_UNITS_FACTOR)) { most } else { reported }
 }
 
+/// Limits the parts of a prompt and of an answer to the whole, which may have been corrected.
+fn limit_parts(usage: &mut Usage) {
+    let within = |part: Option<u64>, whole: u64| part.map(|part| part.min(whole));
+    usage.cached = within(usage.cached, usage.prompt);
+    usage.cache_write = within(usage.cache_write, usage.prompt);
+    usage.reasoning = within(usage.reasoning, usage.completion);
+    let small_within = |part: Option<u32>, whole: u64| part.map(|part| part.min(small(whole)));
+    for part in [&mut usage.audio_prompt, &mut usage.image_prompt] {
+        *part = small_within(*part, usage.prompt);
+    }
+    for part in [
+        &mut usage.audio_completion,
+        &mut usage.image_completion,
+        &mut usage.accepted_prediction,
+        &mut usage.rejected_prediction,
+    ] {
+        *part = small_within(*part, usage.completion);
+    }
+}
+
 impl CallSize {
     /// The usage of the call: the reported counts, and an estimate for counts that were not reported.
     ///
@@ -64,11 +84,11 @@ impl CallSize {
                 limits(longest_answer, self.answers, estimate.completion),
             ),
         ];
-        let mut is_unknown = false;
-        for (count, estimate, [once, most]) in counts {
+        let mut are_unknown = [false; 2];
+        for ((count, estimate, [once, most]), is_unknown) in counts.into_iter().zip(&mut are_unknown) {
             let is_credible = *count <= most.max(MAX_BELIEVED_TOKENS);
             // Nothing is known of the tokens of an image whose count no model can have.
-            is_unknown |= !is_credible && self.most.is_some() && estimate == 0;
+            *is_unknown = !is_credible && self.most.is_some() && estimate == 0;
             let credible = match *count {
                 0 if !has_told => estimate,
                 count if is_credible => count,
@@ -80,7 +100,11 @@ impl CallSize {
             usage.estimated |= credible != *count;
             *count = credible;
         }
-        usage.has_unpriced |= is_unknown;
+        let [is_prompt_unknown, is_answer_unknown] = are_unknown;
+        usage.has_unpriced |= is_prompt_unknown;
+        if is_answer_unknown {
+            self.estimate_unknown_answer(&mut usage, model);
+        }
         if !tells_prompt && usage.prompt == estimate.prompt {
             usage.audio_prompt = usage.audio_prompt.or(estimate.audio_prompt);
             usage.image_prompt = usage.image_prompt.or(estimate.image_prompt);
@@ -88,17 +112,7 @@ impl CallSize {
         if self.has_inner_calls && usage.unread_calls > 0 {
             self.add_further_readings(&mut usage, model);
         }
-        let within = |part: Option<u64>, whole: u64| part.map(|part| part.min(whole));
-        usage.cached = within(usage.cached, usage.prompt);
-        usage.cache_write = within(usage.cache_write, usage.prompt);
-        usage.reasoning = within(usage.reasoning, usage.completion);
-        let small_within = |part: Option<u32>, whole: u64| part.map(|part| part.min(small(whole)));
-        usage.audio_prompt = small_within(usage.audio_prompt, usage.prompt);
-        for part in
-            [&mut usage.audio_completion, &mut usage.accepted_prediction, &mut usage.rejected_prediction]
-        {
-            *part = small_within(*part, usage.completion);
-        }
+        limit_parts(&mut usage);
         self.with_unknown_seconds(usage, model)
     }
 
@@ -135,6 +149,22 @@ impl CallSize {
             return usage;
         }
         Usage { units: most, estimated: true, ..usage }
+    }
+
+    /// Estimates an answer whose count of tokens no model can have. Images cost their own price, if there is one, or else the longest
+    /// answers of the model.
+    fn estimate_unknown_answer(&self, usage: &mut Usage, model: &Model) {
+        let prices = model.prices.as_ref().filter(|_| self.makes_images());
+        let made = if usage.units.is_none() { self.units } else { usage.units };
+        let longest = model.max_output_tokens.filter(|_| prices.is_some());
+        if let Some(units) = prices.and_then(|prices| prices.priced_images(made)) {
+            (usage.units, usage.image_completion) = (units, None);
+        } else if let Some(longest) = longest {
+            usage.completion = longest.saturating_mul(self.answers.max(1)).min(MAX_BELIEVABLE);
+            usage.image_completion = Some(small(usage.completion));
+        } else {
+            usage.has_unpriced = true;
+        }
     }
 
     /// The bytes of an answer that the model wrote as text. The usage counts complete images.

@@ -20,6 +20,8 @@ async fn start() -> World {
         model("acme/by-form", &format!("images = {rows}")),
         model("acme/by-image", "official_per_image = 0.04"),
         model("acme/by-pixel", "official_per_pixel = 1.9e-8"),
+        model("acme/by-token", "official_input_per_m = 5.0, official_image_output_per_m = 40.0"),
+        "max_output_tokens = 4096\n".to_owned(),
         "[[keys]]\nname = \"poor\"\nkey = \"sk-poor\"\nbudget_usd = 0.1\n".to_owned(),
     ];
     Setup { extra: extra.concat(), routing: "retries = 0", ..Setup::default() }.start().await
@@ -168,6 +170,32 @@ async fn images_that_did_not_arrive_are_charged_at_the_price_by_the_image() {
     world.upstream.enqueue(Answer::error(500, "server_error", "down"));
     let refused = world.client.post_json(PATH, &paint("acme/by-image", json!({}))).await;
     assert_eq!(charge_of(&row_of(&world, &refused).await)[0], 0);
+}
+
+#[tokio::test]
+async fn a_count_of_image_tokens_that_no_model_can_have_is_estimated() {
+    let world = start().await;
+    let usage = json!({"input_tokens": 10, "output_tokens": 10_000_000_000_000_000_000_u64});
+    for (model, tokens, cost) in [
+        // 10 × 5 + 4,096 × 40 per million.
+        ("acme/by-token", 4096, json!(0.16389)),
+        ("acme/by-image", 0, json!(0.04)),
+        // Neither an image nor the longest answer has a known price.
+        ("acme/paint", 0, Value::Null),
+    ] {
+        let answer = json!({"created": 1, "data": [{"b64_json": PIXEL}], "usage": usage});
+        world.upstream.enqueue(Answer::json(200, &answer));
+        let told = world.client.post_json(PATH, &paint(model, json!({}))).await.ok();
+        let expected = json!({
+            "input_tokens": 10, "output_tokens": tokens, "total_tokens": 10 + tokens,
+            "input_tokens_details": {"text_tokens": 10, "image_tokens": 0},
+            "output_tokens_details": {"text_tokens": 0, "image_tokens": tokens}, "cost_usd": cost
+        });
+        assert_eq!(told.json()["usage"], expected, "{model}");
+        let row = row_of(&world, &told).await;
+        let unpriced = if cost.is_null() { json!(true) } else { Value::Null };
+        assert_eq!(charge_of(&row), json!([cost, {"image": 1}, true, unpriced]), "{model}: {row}");
+    }
 }
 
 #[tokio::test]
