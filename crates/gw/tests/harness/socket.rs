@@ -95,10 +95,13 @@ impl SocketClient {
         let mut events = Vec::new();
         loop {
             let event = self.event().await;
-            let kind = event["type"].as_str().unwrap_or_default().to_owned();
+            let kind = event["type"].as_str().unwrap_or_default();
+            // An error without a status stands before `response.failed`.
+            let is_refusal = kind == "error" && event["status"].is_number();
+            let is_last = is_refusal
+                || ["response.completed", "response.incomplete", "response.failed"].contains(&kind);
             events.push(event);
-            let last = ["error", "response.completed", "response.incomplete", "response.failed"];
-            if last.contains(&kind.as_str()) {
+            if is_last {
                 return events;
             }
         }

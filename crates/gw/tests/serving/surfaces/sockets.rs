@@ -177,6 +177,26 @@ async fn a_refused_request_is_an_event_and_the_socket_stays_open() {
 }
 
 #[tokio::test]
+async fn a_turn_that_breaks_off_ends_with_response_failed_behind_an_error_without_a_status() {
+    let world = Setup { acme: "responses = false".into(), ..Setup::default() }.start().await;
+    let mut socket = socket(&world).await;
+    world.upstream.enqueue(Answer::sse().all(&[sse_data(&json!({"content": "Hel"}), None)]).reset());
+    socket.send(&turn("acme/fast")).await;
+    let events = socket.turn().await;
+    let [.., error, failed] = events.as_slice() else { panic!("{events:?}") };
+    assert_eq!((&error["type"], error.get("status")), (&json!("error"), None), "{error}");
+    assert_eq!(
+        (&failed["type"], &failed["response"]["status"]),
+        (&json!("response.failed"), &json!("failed"))
+    );
+    // The next turn begins with its own events.
+    socket.send(&turn("acme/fast")).await;
+    let events = socket.turn().await;
+    assert_eq!(events[0]["type"], "response.created", "{events:?}");
+    assert_eq!(events[events.len() - 1]["type"], "response.completed", "{events:?}");
+}
+
+#[tokio::test]
 async fn turns_count_to_the_limits_of_their_key_and_a_revoked_key_has_no_further_turn() {
     let world = world().await;
     let mut metered = with_key(world.gateway.addr, METERED).await;
