@@ -331,7 +331,8 @@ impl Engine {
         pipeline::run(&self.services, operation, context, body).await
     }
 
-    /// An operation whose request is a form with files. `body` has the fields of the form.
+    /// An operation whose request is a form with files. `body` has the fields of the form. A form that cannot be read is refused with its
+    /// error, as a body that is no JSON is.
     ///
     /// # Errors
     /// As [`Engine::chat`].
@@ -340,7 +341,7 @@ impl Engine {
         kind: FormKind,
         context: Box<RequestContext>,
         body: Bytes,
-        form: UploadedForm,
+        form: Result<UploadedForm>,
     ) -> Result<Reply> {
         pipeline::run_form(&self.services, kind, context, body, form).await
     }

@@ -68,7 +68,7 @@ pub(crate) async fn run(
     answer_known(services, call, known).await
 }
 
-/// As [`run`], for a form with files.
+/// As [`run`], for a form with files, or for one that cannot be read.
 ///
 /// # Errors
 /// As [`run`].
@@ -77,15 +77,18 @@ pub(crate) async fn run_form(
     kind: FormKind,
     client: Box<RequestContext>,
     body: Bytes,
-    form: UploadedForm,
+    form: Result<UploadedForm>,
 ) -> Result<Reply> {
     let operation = kind.operation();
-    let parse = |body, limits: &RequestLimits| match kind {
-        FormKind::Transcription | FormKind::Translation => {
-            transcription::parse(operation, body, form, limits)
+    let parse = |body, limits: &RequestLimits| {
+        let form = form?;
+        match kind {
+            FormKind::Transcription | FormKind::Translation => {
+                transcription::parse(operation, body, form, limits)
+            }
+            FormKind::ImageEdit => image_forms::parse(ImageUse::Edit, body, form, limits),
+            FormKind::ImageVariation => image_forms::parse(ImageUse::Variation, body, form, limits),
         }
-        FormKind::ImageEdit => image_forms::parse(ImageUse::Edit, body, form, limits),
-        FormKind::ImageVariation => image_forms::parse(ImageUse::Variation, body, form, limits),
     };
     let call = begin(services, operation.into(), client, body, parse).await?;
     answer(services, call).await

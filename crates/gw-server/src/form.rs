@@ -19,7 +19,7 @@ use http::{HeaderMap, HeaderValue};
 use http_body::Body;
 use tokio::sync::oneshot;
 
-use self::reading::{EarlyForm, read_form};
+use self::reading::{EarlyForm, ReadForm, read_form};
 use crate::attribution::names_of;
 use crate::cut::until_cut;
 use crate::generate::{admitted, answered, count_own_tokens};
@@ -72,12 +72,14 @@ where
     let mut reading = Box::pin(read_form(body, boundary, &state, &key_id, early_form));
     let (read, is_whole) = tokio::select! {
         biased;
-        whole = &mut reading => (whole?, true),
-        Ok(begun) = early => (begun, false),
+        whole = &mut reading => (whole, true),
+        Ok(begun) = early => (Ok(begun), false),
     };
-    record.body_permit = read.permit;
-    let fields = Bytes::from(form_body(&read.fields)?);
-    let request = FormRequest { kind, fields, form: read.form };
+    let request = match read.and_then(|read| FormRequest::of(kind, read, record)) {
+        Ok(request) => request,
+        Err(error) => FormRequest::malformed(kind, error)?,
+    };
+    let is_whole = is_whole || request.form.is_err();
     let log = Arc::new(CallLog::default());
     let mut calling = Box::pin(call(parts, request, (record, caller), wishes, &log, extra));
     if is_whole {
@@ -109,7 +111,27 @@ where
 struct FormRequest {
     kind: FormKind,
     fields: Bytes,
-    form: UploadedForm,
+    form: Result<UploadedForm>,
+}
+
+impl FormRequest {
+    /// The request of a form, whose memory the record holds.
+    fn of(kind: FormKind, read: ReadForm, record: &mut RequestRecord) -> Result<Self> {
+        record.body_permit = read.permit;
+        let fields = Bytes::from(form_body(&read.fields)?);
+        Ok(Self { kind, fields, form: Ok(read.form) })
+    }
+
+    /// The request of a form that cannot be read. The engine refuses it, so that it has a row as any request that is wrong.
+    ///
+    /// # Errors
+    /// The form did not come: it is too large or too slow, or it broke off.
+    fn malformed(kind: FormKind, error: Error) -> Result<Self> {
+        if error.kind != Kind::Invalid {
+            return Err(error);
+        }
+        Ok(Self { kind, fields: Bytes::from_static(b"{}"), form: Err(error) })
+    }
 }
 
 /// Has the engine answer a request.

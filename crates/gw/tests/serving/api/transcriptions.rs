@@ -182,15 +182,25 @@ async fn forms_are_checked_before_anything_is_sent() {
         ("a speech model", recording(&[("model", "acme/speak")]), "unsupported_model"),
         ("a format", recording(&[("model", "acme/hear"), ("response_format", "pdf")]), "invalid_value"),
         ("twice", recording(&[("model", "acme/hear"), ("model", "acme/hear")]), "invalid_value"),
+        ("no boolean", recording(&[("model", "acme/hear"), ("stream", "maybe")]), "invalid_type"),
     ] {
-        assert_invalid(label, &post_form(&world.client, PATH, &body).await, code);
+        let refused = post_form(&world.client, PATH, &body).await;
+        assert_invalid(label, &refused, code);
+        assert_eq!(row_of(&world, &refused).await["surface"], "transcriptions", "{label}");
     }
     let many: Vec<(String, String)> = (0..1_001).map(|at| (format!("f{at}"), String::new())).collect();
     let many: Vec<(&str, &str)> = many.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    assert_eq!(post_form(&world.client, PATH, &recording(&many)).await.status, 400);
     let unended =
         [b"--b0undary\r\ncontent-disposition: form-data; name=\"".as_slice(), &vec![b'x'; 3 << 20]].concat();
-    assert_eq!(post_form(&world.client, PATH, &unended).await.status, 400);
+    for (label, body) in
+        [("fields", recording(&many)), ("a head", unended), ("no form", b"--b0undary\r\nx".to_vec())]
+    {
+        let refused = post_form(&world.client, PATH, &body).await;
+        assert_eq!(refused.status, 400, "{label}: {}", refused.text());
+        let row = row_of(&world, &refused).await;
+        let found = json!([row["surface"], row["status"]]);
+        assert_eq!(found, json!(["transcriptions", "invalid_request"]), "{label}: {row}");
+    }
     let json = world.client.post_json(PATH, &json!({"model": "acme/hear"})).await;
     assert_error("JSON", &json, 415, "invalid_request_error", "unsupported_media_type");
     let unknown = post_form(&world.client, PATH, &recording(&[("model", "nobody/x")])).await;
