@@ -8,7 +8,7 @@ pub mod backup;
 pub mod certificate_times;
 pub mod check;
 pub mod cli;
-mod clock;
+pub mod clock;
 pub mod config_command;
 pub mod console_link;
 pub mod diagnostics;
