@@ -5,7 +5,9 @@ use std::borrow::Cow;
 use super::calls::WaitingCalls;
 use super::history::{ContentCounts, separate};
 use super::media;
-use crate::dialects::gemini::members::{Losses, flag, list, members, members_and, optional, required_name};
+use crate::dialects::gemini::members::{
+    Losses, flag, is_named, list, members, members_and, optional, required_name,
+};
 use crate::dialects::gemini::seals::PartSeals;
 use crate::dialects::messages::request::assistant::AssistantTurn;
 use crate::dialects::messages::request::parts::{BlockPart, ChatContent, write_content};
@@ -44,6 +46,12 @@ enum OpenPiece<'a> {
     Thought(Cow<'a, str>),
 }
 
+/// Parts of tools that Google runs. A chat has no place for them.
+const LEFT_OUT: [&str; 4] = ["executableCode", "codeExecutionResult", "toolCall", "toolResponse"];
+
+/// Members that say how a part is read.
+const READ_HOW: [&str; 2] = ["videoMetadata", "mediaResolution"];
+
 /// The members of a part.
 struct PartMembers<'a> {
     text: Option<Cow<'a, str>>,
@@ -66,15 +74,14 @@ impl<'a> PartMembers<'a> {
             "functionCall",
             "functionResponse",
         ];
-        let mut has_other = false;
+        let mut is_left_out = false;
         let found = members_and(path, part, names, |name, _| {
-            has_other = true;
-            // The last two say how the part is read.
-            if !["videoMetadata", "video_metadata", "mediaResolution", "media_resolution"].contains(&name) {
+            is_left_out |= LEFT_OUT.iter().any(|known| is_named(name, known));
+            if !READ_HOW.iter().any(|known| is_named(name, known)) {
                 losses.content(name);
             }
         })?;
-        if !has_other && found.iter().all(Option::is_none) {
+        if !is_left_out && found.iter().all(Option::is_none) {
             let what = "a part needs 'text', 'inlineData', 'fileData', 'functionCall' or 'functionResponse'.";
             return Err(invalid_value(path, what));
         }
