@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use gw_wire::dialects::responses::WantedItems;
 use gw_wire::request::RequestLimits;
 
-use super::keeping::{FoundResponse, not_found};
+use super::keeping::{FoundResponse, not_ended, not_found};
 use super::opened_turns::MAX_TURN_BYTES;
 use super::stored_conversation::{ReferenceCounts, StoredConversation};
 use super::stored_response::response_of;
@@ -104,7 +104,10 @@ impl StoredResponses {
         if last.as_ref().is_some_and(|last| last.facts.is_running) {
             // Its process may have died, which ends the response.
             self.load(owner, id).await?;
-            last = self.find(owner, id).await?.filter(|last| !last.facts.is_running);
+            last = self.find(owner, id).await?;
+            if last.as_ref().is_some_and(|last| last.facts.is_running) {
+                return Err(not_ended(id));
+            }
         }
         let last = last.ok_or_else(|| not_found(self, id))?.facts;
         if last.size.turns >= MAX_TURNS {

@@ -260,14 +260,33 @@ impl FoundResponse {
 
 /// The refusal of a request that continues an unknown response.
 pub(crate) fn not_found(stored: &StoredResponses, id: &str) -> Error {
-    let id: String = id.chars().take(64).collect();
     let message = match stored.is_on() {
-        true => format!("Invalid 'previous_response_id': previous response with id '{id}' not found."),
+        true => {
+            let id = shown_id(id);
+            format!("Invalid 'previous_response_id': previous response with id '{id}' not found.")
+        }
         false => "Invalid 'previous_response_id': this gateway stores no responses (the setting 'store' of [responses] \
                   is \"off\"). Send the whole conversation in 'input'."
             .to_owned(),
     };
+    not_continued(message)
+}
+
+/// The refusal of a request that continues a response which is still running.
+pub(super) fn not_ended(id: &str) -> Error {
+    let id = shown_id(id);
+    not_continued(format!(
+        "Invalid 'previous_response_id': the response with id '{id}' has not ended yet. Wait for its end."
+    ))
+}
+
+fn not_continued(message: String) -> Error {
     Error { code: Some("previous_response_not_found".into()), ..Error::new(Kind::Invalid, message) }
+}
+
+/// The beginning of an id that a client sent.
+fn shown_id(id: &str) -> String {
+    id.chars().take(64).collect()
 }
 
 /// The ids of a response's items that do not name their response, at most `MAX_INDEXED_ITEMS`.

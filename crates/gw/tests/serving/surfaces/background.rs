@@ -54,6 +54,25 @@ async fn a_response_in_the_background_is_queued_and_completes_without_its_client
 }
 
 #[tokio::test]
+async fn a_response_is_not_continued_before_its_end_and_the_refusal_says_so() {
+    let world = chat_world().await;
+    let hold = Signal::new();
+    let first = sse_data(&json!({"content": "Hello"}), None);
+    world.upstream.enqueue(Answer::sse().all(&[first]).wait(&hold).all(&chat_transcript(&[" again"])).done());
+    let queued = ask_responses(&world.client, &in_background()).await.ok().json();
+    let id = queued["id"].as_str().expect("an id");
+    until(&world.client, id, "in_progress").await;
+    let more = with(response("acme/fast"), json!({"previous_response_id": id}));
+    let refused = ask_responses(&world.client, &more).await;
+    let told = (refused.status, refused.code());
+    assert_eq!(told, (400, "previous_response_not_found".to_owned()), "{}", refused.text());
+    assert!(refused.message().contains("has not ended"), "{}", refused.text());
+    hold.fire();
+    until(&world.client, id, "completed").await;
+    ask_responses(&world.client, &more).await.ok();
+}
+
+#[tokio::test]
 async fn a_cancelled_response_stops_its_upstream() {
     let world = chat_world().await;
     world.upstream.enqueue(Answer::sse().all(&[sse_data(&json!({"content": "Hello"}), None)]).hang());
