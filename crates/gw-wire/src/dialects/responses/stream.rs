@@ -10,6 +10,7 @@ mod items;
 mod message;
 mod native_frames;
 mod native_message;
+mod native_partial;
 mod reasoning;
 
 use std::sync::Arc;
@@ -193,15 +194,18 @@ impl ResponsesEncoder {
         true
     }
 
-    /// Ends the upstream's frames. The translated events go on behind them.
-    fn leave_native(&mut self, out: &mut Vec<u8>) {
-        let Some(mut native) = self.native.take() else { return };
+    /// Ends the upstream's frames. The translated events go on behind them. Returns the open call or reasoning as far as it
+    /// came.
+    fn leave_native(&mut self, out: &mut Vec<u8>) -> Option<String> {
+        let mut native = self.native.take()?;
         if !self.is_open {
             self.is_open = native.write_opening(&self.facts, &self.id, &mut self.frames, out);
         }
         native.flush(&mut self.frames, out);
+        let partial = native.take_partial();
         let (output, ended, open) = native.take_items();
         self.items = Items::continued(output, ended, open);
+        partial
     }
 
     fn write_items(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
@@ -253,7 +257,7 @@ impl AnswerEncoder for ResponsesEncoder {
         if self.is_over || self.finish_native(closing, out) {
             return;
         }
-        // The upstream's last frame had no response.
+        // The upstream's last frame had no response. A client would run a call that was cut, so it gets none.
         self.leave_native(out);
         self.open(out);
         // Growing in steps would take twice the memory.
@@ -267,7 +271,7 @@ impl AnswerEncoder for ResponsesEncoder {
         if self.is_over {
             return;
         }
-        self.leave_native(out);
+        let partial = self.leave_native(out);
         self.open(out);
         let kind = error.cause_kind();
         let code = failed_code(kind, error.cause);
@@ -279,6 +283,9 @@ impl AnswerEncoder for ResponsesEncoder {
         members.string("param", "");
         end(out);
         self.items.stop();
+        if let Some(item) = partial {
+            self.items.keep_partial(&item);
+        }
         self.terminate("response.failed", out, |answer, out| {
             let (error, gateway) = (Some((code, error.message)), error.gateway);
             Snapshot { error, gateway, ..answer.snapshot("failed") }.write(&answer.facts, out);

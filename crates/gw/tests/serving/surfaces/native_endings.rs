@@ -85,6 +85,43 @@ async fn a_response_whose_last_event_lacks_its_items_is_told_and_stored_with_the
 }
 
 #[tokio::test]
+async fn a_torn_response_has_its_open_call_or_reasoning_as_far_as_it_came() {
+    let (world, _) = native().await;
+    let call = json!({"type": "function_call", "id": "up", "call_id": "c", "name": "look", "arguments": "", "status": "in_progress"});
+    let custom =
+        json!({"type": "custom_tool_call", "id": "up", "call_id": "c", "name": "patch", "input": ""});
+    let thought = json!({"type": "reasoning", "id": "up", "summary": []});
+    let part = json!({"type": "summary_text", "text": ""});
+    let incomplete = |more: Value| with(json!({"status": "incomplete"}), more);
+    for (added, kind, begin, whole) in [
+        (call, "function_call_arguments", None, incomplete(json!({"arguments": "{\"at\":\"thé"}))),
+        (custom, "custom_tool_call_input", None, incomplete(json!({"input": "{\"at\":\"thé"}))),
+        (
+            thought,
+            "reasoning_summary_text",
+            Some(json!({"type": "response.reasoning_summary_part.added", "summary_index": 0, "part": part})),
+            incomplete(json!({"summary": [{"type": "summary_text", "text": "{\"at\":\"thé"}]})),
+        ),
+    ] {
+        let place = json!({"item_id": "up", "output_index": 1, "summary_index": 0});
+        let delta = |text: &str| json!({"type": format!("response.{kind}.delta"), "delta": text});
+        // The message before it has ended.
+        let mut torn = response_events(json!({}));
+        torn.pop();
+        torn.push(json!({"type": "response.output_item.added", "output_index": 1, "item": added}));
+        torn.extend(
+            begin.into_iter().chain(["{\"at\":", "\"thé"].map(delta)).map(|event| with(event, place.clone())),
+        );
+        world.upstream.enqueue(stream(&torn));
+        let body = with(response("acme/fast"), json!({"stream": true}));
+        let seen = events(&world.client, "/v1/responses", &body).await;
+        let (name, last) = seen.last().expect("an event");
+        let output = json!([item(), with(added, whole)]);
+        assert_eq!((name.as_str(), &last["response"]["output"]), ("response.failed", &output), "{kind}");
+    }
+}
+
+#[tokio::test]
 async fn a_plain_response_without_a_list_of_items_is_no_answer() {
     let (world, _) = native().await;
     for status in ["completed", "incomplete"] {

@@ -13,7 +13,7 @@ use super::native_message::NativeMessage;
 use super::reasoning::ReasoningItem;
 use crate::dialects::responses::details;
 use crate::dialects::responses::echo::RequestEcho;
-use crate::dialects::responses::json_text::separate;
+use crate::dialects::responses::json_text::{put_one_line, separate};
 use crate::dialects::responses::snapshot::ItemPlace;
 use crate::event::Event;
 use crate::render::made_tool_id;
@@ -343,6 +343,13 @@ impl Items {
             None => return,
         };
         self.keep(item);
+    }
+
+    /// Keeps an item of another upstream's stream that has no end, for a response that failed.
+    pub(super) fn keep_partial(&mut self, item: &str) {
+        let mut line = Vec::with_capacity(item.len());
+        put_one_line(&mut line, item);
+        self.keep(line);
     }
 
     /// Ends the open item, and writes the opaque strings that waited for its end.

@@ -3,6 +3,7 @@
 
 use super::frames::{Frames, ITEM_ADDED, ITEM_DONE, end};
 use super::native_message::NativeMessage;
+use super::native_partial::NativePartial;
 use crate::dialects::responses::echo::AnswerFacts;
 use crate::dialects::responses::json_text::{put_one_line, separate, text};
 use crate::dialects::responses::native;
@@ -25,6 +26,8 @@ pub(super) struct NativeFrames {
     waiting: Option<(String, String)>,
     seals: ItemSeals,
     message: Option<NativeMessage>,
+    /// The open item, if it is no message.
+    partial: Option<NativePartial>,
 }
 
 /// The last frame.
@@ -59,7 +62,8 @@ impl NativeFrames {
         let terminal = self.terminal.as_ref().map_or(0, |terminal| terminal.object.len());
         let waiting = self.waiting.as_ref().map_or(0, |(_, data)| data.len());
         let message = self.message.as_ref().map_or(0, NativeMessage::held_bytes);
-        opening + terminal + self.output.capacity() + waiting + message + self.seals.held_bytes()
+        let partial = self.partial.as_ref().map_or(0, NativePartial::held_bytes);
+        opening + terminal + self.output.capacity() + waiting + message + partial + self.seals.held_bytes()
     }
 
     /// Keeps a frame that comes before the content, and returns its response object.
@@ -113,6 +117,12 @@ impl NativeFrames {
     /// The ended items as JSON text, separated by commas, their number, and the message that is open.
     pub(super) fn take_items(&mut self) -> (Vec<u8>, u32, Option<NativeMessage>) {
         (std::mem::take(&mut self.output), self.count, self.message.take())
+    }
+
+    /// The open call or reasoning as far as it came, as JSON text. None if its place is not the one behind the ended items.
+    pub(super) fn take_partial(&mut self) -> Option<String> {
+        let partial = self.partial.take().filter(|partial| partial.index() == self.count)?;
+        Some(partial.into_json())
     }
 
     /// Writes the frames that came before the content; false if none came.
@@ -184,14 +194,18 @@ impl NativeFrames {
     }
 
     fn write_now(&mut self, name: &str, data: &str, frames: &mut Frames, out: &mut Vec<u8>) {
-        match (name, &mut self.message) {
-            (ITEM_ADDED, _) => self.message = NativeMessage::opened(data),
-            (ITEM_DONE, _) => {
-                self.message = None;
+        match (name, &mut self.message, &mut self.partial) {
+            (ITEM_ADDED, ..) => {
+                self.message = NativeMessage::opened(data);
+                self.partial = NativePartial::opened(data);
+            }
+            (ITEM_DONE, ..) => {
+                (self.message, self.partial) = (None, None);
                 self.keep_item(data);
             }
-            (_, Some(message)) => message.follow(name, data),
-            (_, None) => {}
+            (_, Some(message), _) => message.follow(name, data),
+            (_, None, Some(partial)) => partial.follow(name, data),
+            (_, None, None) => {}
         }
         put(out, "event: ");
         put(out, name);
