@@ -96,6 +96,8 @@ pub struct Reading {
     pub is_claude: bool,
     /// The breakpoints of the prompt cache that the request got.
     pub breakpoints: Breakpoints,
+    /// The only stop sequence of the request, for a provider that tells that one ended the answer, but not which.
+    pub only_stop: Option<String>,
 }
 
 /// The part of a request that one call carries. A provider that gives one choice, or takes one prompt, at a time is

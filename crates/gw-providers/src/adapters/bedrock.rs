@@ -162,7 +162,11 @@ impl Dialect for Bedrock {
     }
 
     fn decode<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
-        if reading.is_native { anthropic::response::decode(body) } else { response::decode(body) }
+        if reading.is_native {
+            anthropic::response::decode(body)
+        } else {
+            response::decode(body, reading.only_stop.as_deref())
+        }
     }
 
     fn failed_usage(&self, body: &[u8], reading: &Reading) -> Option<Usage> {
@@ -173,7 +177,7 @@ impl Dialect for Bedrock {
         if reading.is_native {
             return Box::new(native::NativeStream::new());
         }
-        Box::new(stream::BedrockStream::default())
+        Box::new(stream::BedrockStream::new(reading.only_stop.clone()))
     }
 
     fn embed(

@@ -85,16 +85,16 @@ impl Dialect for Cohere {
         request::encode(conversation, target)
     }
 
-    fn decode<'a>(&self, body: &'a [u8], _: &Reading) -> Result<ChatReply<'a>, Failure> {
-        response::decode(body)
+    fn decode<'a>(&self, body: &'a [u8], reading: &Reading) -> Result<ChatReply<'a>, Failure> {
+        response::decode(body, reading.only_stop.as_deref())
     }
 
     fn failed_usage(&self, body: &[u8], _: &Reading) -> Option<Usage> {
         response::failed_usage(body)
     }
 
-    fn stream(&self, _: &Reading) -> Box<dyn StreamDecoder> {
-        Box::new(stream::CohereStream::default())
+    fn stream(&self, reading: &Reading) -> Box<dyn StreamDecoder> {
+        Box::new(stream::decoder(reading.only_stop.clone()))
     }
 
     fn embed(

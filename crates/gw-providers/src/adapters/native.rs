@@ -12,10 +12,11 @@ use gw_wire::conversation::{Conversation, Message, Role, Source, ToolChoice};
 use gw_wire::dialects::{ClientDialect, ClientRequest};
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::json::View;
-use gw_wire::reply::{ChatReply, EmbeddingsReply, TextChoice, TextReply};
+use gw_wire::reply::{ChatReply, EmbeddingsReply, STOP_SEQUENCE, TextChoice, TextReply};
 use gw_wire::request::{ChatRequest, CompletionRequest, EmbeddingsRequest, GuardedMember, Inputs, Rule};
 use gw_wire::usage::Usage;
 use gw_wire::utf8;
+use serde_json::value::RawValue;
 
 use super::{breakpoints, failure, replay, shaping, tool_names};
 use crate::adapter::{
@@ -188,7 +189,7 @@ impl<D: Dialect> Adapter for Native<D> {
         if only_allowed {
             encoded.warnings.push(Cow::Borrowed("parameter_simplified:tool_choice"));
         }
-        if lost {
+        if lost && !encoded.warnings.iter().any(|warning| warning == replay::DROPPED) {
             encoded.warnings.push(Cow::Borrowed(replay::DROPPED));
         }
         encoded.reading.replay = Some(replay_target);
@@ -294,6 +295,20 @@ fn keep_allowed(conversation: &mut Conversation<'_>) -> bool {
 fn has_lost_name(message: &Message<'_>) -> bool {
     let is_speaker = matches!(message.role, Role::User | Role::Assistant);
     is_speaker && message.name.as_deref().is_some_and(|name| !name.is_empty())
+}
+
+/// The stop sequence of a request that has exactly one.
+pub(super) fn only_stop(sequences: &[impl AsRef<str>]) -> Option<String> {
+    match sequences {
+        [only] => Some(only.as_ref().to_owned()),
+        _ => None,
+    }
+}
+
+/// The member of an answer with the stop sequence that ended it.
+pub(super) fn stop_member(sequence: Option<&str>) -> Option<(Cow<'static, str>, Cow<'static, RawValue>)> {
+    let value = serde_json::value::to_raw_value(sequence?).ok()?;
+    Some((Cow::Borrowed(STOP_SEQUENCE), Cow::Owned(value)))
 }
 
 /// A 400 `unsupported_value` for a request that the provider cannot serve. The message begins with the field.

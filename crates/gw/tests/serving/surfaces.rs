@@ -45,6 +45,7 @@ mod stream_failures;
 mod success_statuses;
 mod tenant_rules;
 mod token_counts;
+mod translated_turns;
 
 use gw_testkit::{Client, Response};
 use serde_json::{Value, json};

@@ -20,7 +20,7 @@ use crate::adapters::anthropic::messages::CONTINUE_TEXT;
 use crate::adapters::call_ids::CallIds;
 use crate::adapters::media_types;
 use crate::adapters::native::{image_address, unsupported};
-use crate::adapters::replay::order::{ReplayedBlock, arrange};
+use crate::adapters::replay::order::{ReplayedBlock, arrange, has_reasoning};
 use crate::adapters::unique_names::UniqueNames;
 use crate::model_rules::ModelRules;
 
@@ -32,17 +32,26 @@ const EMPTY_RESULT_TEXT: &str = "(no output)";
 /// The most characters in a document's name.
 const MAX_DOCUMENT_NAME_CHARS: usize = 200;
 
-/// Returns the messages, and whether a user message was added because a conversation must begin with one, or must end
-/// with one (`must_end_with_user`). Content that Converse cannot take is a 400.
+/// The messages of a request, and their differences from the client's.
+pub(super) struct ConverseMessages<'t> {
+    pub(super) messages: Vec<BedrockMessage<'t>>,
+    /// A user message was added, because a conversation must begin or end with one.
+    pub(super) is_added: bool,
+    /// Reasoning was left out, because the model does not take it back.
+    pub(super) has_discarded: bool,
+}
+
+/// Returns the messages. A user message is added if the first message is not the user's, or if the last one must be
+/// (`must_end_with_user`). Content that Converse cannot take is a 400.
 pub(super) fn messages<'t>(
     turns: &'t [Turn<'_, '_>],
     rules: ModelRules,
     must_end_with_user: bool,
-) -> Result<(Vec<BedrockMessage<'t>>, bool), Failure> {
+) -> Result<ConverseMessages<'t>, Failure> {
     let mut is_added = false;
     // Claude refuses `.` and `:`, which Converse takes and other models write (`functions.look:0`).
     let ids = CallIds::new(if rules.vendor() == "claude" { word_id } else { converse_id });
-    let mut writer = BedrockMessageWriter { rules, names: UniqueNames::default(), ids };
+    let mut writer = BedrockMessageWriter { rules, names: UniqueNames::default(), ids, has_discarded: false };
     let mut messages: Vec<BedrockMessage<'t>> = Vec::with_capacity(turns.len() + 1);
     for turn in turns {
         let (role, content) = match turn {
@@ -79,7 +88,7 @@ pub(super) fn messages<'t>(
         messages.push(user_message(CONTINUE_TEXT));
         is_added = true;
     }
-    Ok((messages, is_added))
+    Ok(ConverseMessages { messages, is_added, has_discarded: writer.has_discarded })
 }
 
 fn user_message(text: &'static str) -> BedrockMessage<'static> {
@@ -130,6 +139,7 @@ struct BedrockMessageWriter {
     names: UniqueNames,
     /// The ids of all calls. Converse refuses two calls of one id.
     ids: CallIds,
+    has_discarded: bool,
 }
 
 impl BedrockMessageWriter {
@@ -153,6 +163,7 @@ impl BedrockMessageWriter {
 
     fn assistant<'t>(&mut self, messages: &'t [&Message<'_>]) -> Result<Vec<BedrockBlock<'t>>, Failure> {
         let (mut content, mut ids) = (Vec::new(), Vec::new());
+        self.has_discarded |= !self.rules.signs && messages.iter().any(|message| has_reasoning(message));
         if let [message] = messages
             && let Some(pieces) = arrange(message)
         {

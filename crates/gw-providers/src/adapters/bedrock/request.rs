@@ -6,6 +6,7 @@ use gw_wire::conversation::Conversation;
 use gw_wire::failure::Failure;
 
 use super::call::{post, to_json};
+use super::messages::ConverseMessages;
 use super::reasoning::{self, BedrockThinking};
 use super::wire::{
     BedrockBlock, BedrockCachePoint, BedrockMessage, BedrockRole, BedrockToolConfig, ConverseRequest,
@@ -13,7 +14,8 @@ use super::wire::{
 };
 use super::{messages, tools};
 use crate::adapter::{BreakpointPlan, Breakpoints, Encoded, Reading, Target};
-use crate::adapters::native::dropped;
+use crate::adapters::native::{dropped, only_stop};
+use crate::adapters::replay;
 use crate::adapters::warnings::Warnings;
 use crate::model_rules::{CachePoints, ModelRules, Prefill, Sampling};
 use crate::settings::BreakpointTtl;
@@ -39,10 +41,15 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
         plan.instructions.as_deref().map(|instructions| BedrockBlock::Text(Cow::Borrowed(instructions))),
     );
     let must_end_with_user = thinking.must_end_with_user || rules.prefill == Prefill::Refused;
-    let (mut messages, is_added) = messages::messages(&turns, rules, must_end_with_user)?;
+    let ConverseMessages { mut messages, is_added, has_discarded } =
+        messages::messages(&turns, rules, must_end_with_user)?;
     if is_added {
         warnings.push(Cow::Borrowed("message_added:user"));
     }
+    if has_discarded {
+        warnings.push(Cow::Borrowed(replay::DROPPED));
+    }
+    let only_stop = only_stop(&inference.stop_sequences);
     let mut tool_config = plan.config;
     let breakpoints = add_breakpoints(target, tool_config.as_mut(), &mut system, &mut messages);
     messages::append_instruction(&mut messages, plan.call_instruction.as_deref());
@@ -57,7 +64,7 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     let body = to_json(&request)?;
     let operation = if conversation.stream { "converse-stream" } else { "converse" };
     let fenced = plan.instructions.is_some();
-    let reading = Reading { json_tool: plan.json_tool, fenced, breakpoints, ..Reading::default() };
+    let reading = Reading { json_tool: plan.json_tool, fenced, breakpoints, only_stop, ..Reading::default() };
     Ok(Encoded { call: post(target.upstream_model, operation, body), reading, warnings })
 }
 

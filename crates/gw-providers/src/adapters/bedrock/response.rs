@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::{citations, images, reasoning, usage};
 use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{gave_up, invalid, invalid_json};
+use crate::adapters::native::stop_member;
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{self, Order, joined};
 use crate::adapters::text::{Text, filled};
@@ -93,14 +94,17 @@ struct ConverseReasoningText<'a> {
     signature: Option<Text<'a>>,
 }
 
+/// The reason of an answer that a stop sequence ended.
+pub(super) const STOP_SEQUENCE: &str = "stop_sequence";
+
 /// The usage in a response that cannot be used.
 pub(super) fn failed_usage(body: &[u8]) -> Option<Usage> {
     let answer: ConverseResponse<'_> = serde_json::from_slice(body).ok()?;
     usage::read(answer.usage?)
 }
 
-/// Decodes the response. A 200 without `output` is an invalid response.
-pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+/// Decodes the response. `only_stop` is the only stop sequence of the request. A 200 without `output` is an invalid response.
+pub(super) fn decode<'a>(body: &'a [u8], only_stop: Option<&str>) -> Result<ChatReply<'a>, Failure> {
     let answer: ConverseResponse<'_> = serde_json::from_slice(body).map_err(|fault| invalid_json(&fault))?;
     let message = answer.output.and_then(|output| output.message);
     let message = message.ok_or_else(|| invalid("the body has no output"))?;
@@ -115,6 +119,7 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         choice.extras.push((Cow::Borrowed(DETAILS), Cow::Owned(details)));
     }
     let has_calls = !choice.tool_calls.is_empty();
+    let ending = only_stop.filter(|_| Text::of(&answer.stop_reason) == STOP_SEQUENCE);
     choice.finish = match answer.stop_reason {
         Some(reason) => finish_reason(&reason.0, has_calls)?,
         None => None,
@@ -124,7 +129,7 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
         fingerprint: None,
         choices: vec![choice],
         usage: answer.usage.and_then(usage::read),
-        members: Vec::new(),
+        members: stop_member(ending).into_iter().collect(),
         native: None,
     })
 }
@@ -223,7 +228,7 @@ pub(super) fn finish_reason(reason: &str, has_calls: bool) -> Result<Option<Fini
         "malformed_model_output" | "malformed_tool_use" => return Err(gave_up(reason)),
         // Some models report `end_turn` after tool calls, and clients rely on the reason.
         "end_turn" if has_calls => Finish::ToolCalls,
-        "end_turn" | "stop_sequence" => Finish::Stop,
+        "end_turn" | STOP_SEQUENCE => Finish::Stop,
         "tool_use" => Finish::ToolCalls,
         "max_tokens" | "model_context_window_exceeded" => Finish::Length,
         "guardrail_intervened" | "content_filtered" => Finish::ContentFilter,

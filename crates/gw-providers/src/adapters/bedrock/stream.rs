@@ -20,11 +20,12 @@ use self::events::{
     ReasoningDelta, ToolStart,
 };
 use super::frames::FrameBuffer;
-use super::response::{finish_reason, is_server_tool};
+use super::response::{STOP_SEQUENCE, finish_reason, is_server_tool};
 use super::{citations, errors, images, reasoning, usage};
 use crate::adapter::StreamDecoder;
 use crate::adapters::annotations::{Annotations, characters};
 use crate::adapters::failure::{broken, invalid, invalid_json};
+use crate::adapters::native::stop_member;
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{self, Order};
 use crate::adapters::sse_adapter::EventSink;
@@ -42,8 +43,18 @@ pub(super) struct BedrockStream {
     state: BedrockStreamState,
 }
 
+impl BedrockStream {
+    /// A decoder for the answer to a request with this only stop sequence.
+    pub(super) fn new(only_stop: Option<String>) -> Self {
+        let state = BedrockStreamState { only_stop, ..BedrockStreamState::default() };
+        Self { state, ..Self::default() }
+    }
+}
+
 #[derive(Debug, Default)]
 struct BedrockStreamState {
+    /// The only stop sequence of the request.
+    only_stop: Option<String>,
     is_started: bool,
     /// Open tool calls, reasoning and images, by content block index and, for equal indices, by the order in which they
     /// began.
@@ -407,6 +418,10 @@ impl BedrockStreamState {
             sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
         }
         self.annotations.report(0, sink);
+        let ending = self.only_stop.as_deref().filter(|_| Text::of(&reason) == STOP_SEQUENCE);
+        if let Some((name, value)) = stop_member(ending) {
+            sink(Event::Member { name: &name, value: &value });
+        }
         let has_calls = self.calls > 0;
         let otherwise = if has_calls { Finish::ToolCalls } else { Finish::Stop };
         let reason =

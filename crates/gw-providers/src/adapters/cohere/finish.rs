@@ -7,6 +7,9 @@ use serde_json::{Value, json};
 
 use crate::adapters::failure::reported;
 
+/// The reason of an answer that a stop sequence ended.
+pub(super) const STOP_SEQUENCE: &str = "STOP_SEQUENCE";
+
 /// OpenAI's form of `finish_reason`, or the failure that it means. `otherwise` is the kind of a failure without
 /// details.
 pub(super) fn read(

@@ -10,7 +10,7 @@ use super::messages;
 use crate::adapter::{Encoded, Reading, Target};
 use crate::adapters::function_tool::write_function;
 use crate::adapters::http_call::post_streamable;
-use crate::adapters::native::{dropped, unsupported};
+use crate::adapters::native::{dropped, only_stop, unsupported};
 use crate::model_rules::{Effort, ForcedTools, ModelRules, Thinks};
 
 /// Cohere's own members of a chat, which are copied from the client's request.
@@ -63,7 +63,8 @@ pub(super) fn encode(conversation: &Conversation<'_>, target: &Target<'_>) -> Re
     }
     body.finish();
     let call = post_streamable("/v2/chat", out, conversation.stream);
-    let reading = Reading { fenced: in_words, ..Reading::default() };
+    let only_stop = only_stop(&conversation.stop);
+    let reading = Reading { fenced: in_words, only_stop, ..Reading::default() };
     Ok(Encoded { call, reading, warnings })
 }
 

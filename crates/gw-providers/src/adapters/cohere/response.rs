@@ -13,6 +13,7 @@ use crate::adapter::ListedModel;
 use crate::adapters::annotations::Annotations;
 use crate::adapters::failure::{body_text, invalid, invalid_json, reported};
 use crate::adapters::model_list::ModelList;
+use crate::adapters::native::stop_member;
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{Block, Order};
 
@@ -22,8 +23,8 @@ pub(super) fn failed_usage(body: &[u8]) -> Option<Usage> {
     usage::read(reply.usage.as_ref()?)
 }
 
-/// Reads a chat answer. It does not hold the model's name.
-pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
+/// Reads a chat answer. It does not hold the model's name. `only_stop` is the only stop sequence of the request.
+pub(super) fn decode<'a>(body: &'a [u8], only_stop: Option<&str>) -> Result<ChatReply<'a>, Failure> {
     let text = body_text(body)?;
     let reply: CohereReply<'_> = serde_json::from_str(text).map_err(|fault| invalid_json(&fault))?;
     let message = reply.message.filter(|message| message.get().starts_with('{'));
@@ -43,7 +44,9 @@ pub(super) fn decode(body: &[u8]) -> Result<ChatReply<'_>, Failure> {
     }
     choice.logprobs = reply.logprobs.and_then(logprobs::convert).map(Cow::Owned);
     let usage = reply.usage.as_ref().and_then(usage::read);
-    let (choices, members) = (vec![choice], Vec::new());
+    let is_at_stop = reply.finish_reason.as_ref().is_some_and(|reason| reason.0 == finish::STOP_SEQUENCE);
+    let ending = only_stop.filter(|_| is_at_stop);
+    let (choices, members) = (vec![choice], stop_member(ending).into_iter().collect());
     Ok(ChatReply { model: None, fingerprint: None, choices, usage, members, native: None })
 }
 

@@ -19,17 +19,22 @@ use super::wire::{self, CohereCall, CohereDelta, OneOrMany};
 use super::{finish, logprobs, usage};
 use crate::adapters::annotations::Annotations;
 use crate::adapters::failure::{cut_event, invalid, invalid_event, reported};
+use crate::adapters::native::stop_member;
 use crate::adapters::replay::DETAILS;
 use crate::adapters::replay::order::{Block, Order};
 use crate::adapters::sse_adapter::{
     EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
 };
 
-/// Decodes one stream.
-pub(super) type CohereStream = SseAdapter<CohereStreamState>;
+/// A decoder for the answer to a request with this only stop sequence.
+pub(super) fn decoder(only_stop: Option<String>) -> SseAdapter<CohereStreamState> {
+    SseAdapter::new(CohereStreamState { only_stop, ..CohereStreamState::default() })
+}
 
 #[derive(Debug, Default)]
 pub(super) struct CohereStreamState {
+    /// The only stop sequence of the request.
+    only_stop: Option<String>,
     progress: StreamProgress,
     /// The calls so far. The number of a call is its handle.
     calls: u32,
@@ -196,6 +201,7 @@ impl CohereStreamState {
             sink(Event::Usage(used));
         }
         let reason = delta.finish_reason.as_ref().map_or("", |reason| &reason.0);
+        let is_at_stop = reason == finish::STOP_SEQUENCE;
         let has_calls = self.calls > 0;
         // A message with an error has failed, with any finish reason.
         let reason = if delta.error.is_some() && reason != "TIMEOUT" { "ERROR" } else { reason };
@@ -205,6 +211,10 @@ impl CohereStreamState {
                     sink(Event::Extra { choice: 0, name: DETAILS, value: &value });
                 }
                 self.annotations.report(0, sink);
+                let ending = self.only_stop.as_deref().filter(|_| is_at_stop);
+                if let Some((name, value)) = stop_member(ending) {
+                    sink(Event::Member { name: &name, value: &value });
+                }
                 sink(Event::Finish { choice: 0, reason });
                 self.progress.end(sink);
             }

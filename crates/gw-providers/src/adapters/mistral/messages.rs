@@ -14,7 +14,8 @@ use gw_wire::json::{ObjectWriter, View, write_object};
 
 use crate::adapters::call_ids::PairedIds;
 use crate::adapters::native::unsupported;
-use crate::adapters::replay::order::{ReplayedBlock, arrange};
+use crate::adapters::replay;
+use crate::adapters::replay::order::{ReplayedBlock, arrange, has_reasoning};
 
 /// The text of the assistant's message that is inserted between a tool's result and the user.
 const INSERTED_ANSWER: &str = "OK.";
@@ -36,7 +37,8 @@ pub(super) fn member<'a>(object: View<'a>, name: &str) -> Option<View<'a>> {
 pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<MistralMessages, Failure> {
     let messages = &conversation.messages;
     let ids = PairedIds::new(alphanumeric_id);
-    let mut out = MessageWriter { out: vec![b'['], ids, last: None, has_inserted: false };
+    let mut out =
+        MessageWriter { out: vec![b'['], ids, last: None, has_inserted: false, has_discarded: false };
     let late = messages.windows(2).any(|pair| {
         matches!(pair, [before, system] if system.role == Role::System && matches!(before.role, Role::Assistant | Role::Tool))
     });
@@ -52,8 +54,9 @@ pub(super) fn prepare(conversation: &Conversation<'_>, reasons: bool) -> Result<
         out.message(message, reasons, is_prefix)?;
     }
     out.out.push(b']');
-    let has_inserted = out.has_inserted.then_some(Cow::Borrowed("message_inserted:assistant"));
-    Ok(MistralMessages { json: out.out, warnings: has_inserted.into_iter().collect() })
+    let inserted = out.has_inserted.then_some(Cow::Borrowed("message_added:assistant"));
+    let discarded = out.has_discarded.then_some(Cow::Borrowed(replay::DROPPED));
+    Ok(MistralMessages { json: out.out, warnings: inserted.into_iter().chain(discarded).collect() })
 }
 
 /// Whether this is an empty message of the assistant, which Mistral refuses.
@@ -68,12 +71,15 @@ struct MessageWriter<'c> {
     ids: PairedIds<'c>,
     last: Option<Role>,
     has_inserted: bool,
+    /// Reasoning was left out, because the model does not reason.
+    has_discarded: bool,
 }
 
 impl<'c> MessageWriter<'c> {
     fn message(&mut self, message: &'c Message<'_>, reasons: bool, prefix: bool) -> Result<(), Failure> {
         let thought = message.reasoning.as_deref().filter(|text| reasons && !text.is_empty());
         let says = message.parts.iter().any(|part| !is_empty(part));
+        self.has_discarded |= !reasons && has_reasoning(message);
         if says_nothing(message) {
             return Ok(());
         }

@@ -1,7 +1,6 @@
 //! Edits the members of messages that some upstreams of OpenAI's dialect refuse. Everything else stays byte for byte.
 //! Two substring searches find messages that need no edit.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
 use gw_wire::conversation::{THOUGHT_MARK, split_thought};
@@ -18,7 +17,8 @@ use crate::seal::ReplayTarget;
 ///
 /// - The role `developer` exists at OpenAI only. For others it becomes `system`.
 /// - A call id with another target's signature is longer than OpenAI allows, so the signature is removed.
-/// - Signed entries of other targets are left out, and all reasoning where the provider refuses it.
+/// - Signed entries of other targets are left out, with the text of their reasoning, and all reasoning where the provider
+///   refuses it.
 /// - Reasoning that the gateway sealed without a signature goes back as `reasoning_content`.
 pub(super) fn messages(text: &str, quirks: &Quirks, target: &ReplayTarget) -> (Option<String>, bool) {
     let (thoughts, lost) = thoughts(text, quirks.replayed_thoughts, target);
@@ -81,30 +81,32 @@ fn thoughts(text: &str, are_taken: bool, target: &ReplayTarget) -> (Option<Strin
     let mut out = String::with_capacity(text.len());
     for message in View::new(text).elements() {
         out.push(if out.is_empty() { '[' } else { ',' });
-        let (mut mark, mut has_text, mut plain) = ('{', false, String::new());
+        let [details] = message.pick([DETAILS]);
+        let details = details.filter(|details| are_taken && details.kind() == Kind::Array);
+        let own = details.map(|details| own_entries(details, target)).unwrap_or_default();
+        lost |= own.has_lost;
+        // The entries belong to the text. If all of them are another target's, the text is, too.
+        let is_foreign = own.has_lost && own.details.is_empty() && own.plain.is_empty();
+        let (mut mark, mut has_text) = ('{', false);
         for (name, value) in message.members() {
             let member = name.string().unwrap_or_default();
             has_text |= TEXTS.contains(&&*member) && !matches!(value.text(), "null" | "\"\"");
-            let kept = match (names.contains(&&*member), are_taken) {
-                (true, true) if value.kind() == Kind::Array => {
-                    let own = own_entries(value, target);
-                    lost |= own.has_lost;
-                    plain = own.plain;
-                    Cow::Owned(own.details)
-                }
-                (true, false) => {
+            let kept = match &*member {
+                DETAILS if are_taken && value.kind() == Kind::Array => own.details.as_str(),
+                text if are_taken && is_foreign && TEXTS.contains(&text) => "",
+                left_out if !are_taken && names.contains(&left_out) => {
                     lost |= is_reasoning(value);
-                    Cow::Borrowed("")
+                    ""
                 }
-                _ => Cow::Borrowed(value.text()),
+                _ => value.text(),
             };
             if !kept.is_empty() {
-                push_member(&mut out, &mut mark, name.text(), &kept);
+                push_member(&mut out, &mut mark, name.text(), kept);
             }
         }
-        if !has_text && !plain.is_empty() {
-            let mut literal = Vec::with_capacity(plain.len() + 2);
-            write_str(&mut literal, &plain);
+        if !has_text && !own.plain.is_empty() {
+            let mut literal = Vec::with_capacity(own.plain.len() + 2);
+            write_str(&mut literal, &own.plain);
             push_member(&mut out, &mut mark, "\"reasoning_content\"", &String::from_utf8_lossy(&literal));
         }
         out.push_str(if mark == '{' { "{}" } else { "}" });
@@ -272,7 +274,9 @@ mod tests {
         );
         assert_eq!(messages(&stamped, quirks, &target), (Some(sent), true));
         let other = Issuer::new(Sealer::random(), "p".into(), [1; 8]).target("other");
-        assert_eq!(messages(&stamped, quirks, &other), (Some(message("", "c1")), true));
+        // The text of the reasoning goes with its entries.
+        let without = message("", "c1").replace(r#","reasoning_content":"hm""#, "");
+        assert_eq!(messages(&stamped, quirks, &other), (Some(without), true));
         let none = message("", "c1");
         assert_eq!(messages(&none, quirks, &target), (None, false));
     }
@@ -290,6 +294,10 @@ mod tests {
         let (sent, lost) = messages(&message(&both), quirks, &target);
         assert_eq!((sent.unwrap(), lost), (message(r#","reasoning_content":"mine""#), false));
         let other = Issuer::new(Sealer::random(), "p".into(), [1; 8]).target("m");
+        for name in ["reasoning_content", "reasoning"] {
+            let shown = format!(r#","{name}":"hm \"1\""{sealed}"#);
+            assert_eq!(messages(&message(&shown), quirks, &other), (Some(message("")), true), "{name}");
+        }
         assert_eq!(messages(&message(&sealed), quirks, &other), (Some(message("")), true));
     }
 

@@ -202,12 +202,18 @@ pub(in crate::adapters) fn arrange<'m, 'a>(message: &'m Message<'a>) -> Option<V
         _ => return None,
     };
     let mut thought = message.reasoning.as_deref().unwrap_or_default();
+    // Reasoning that was left out with its entries has no text any longer. The other blocks keep their order.
+    let is_without_thoughts = message.reasoning.is_none()
+        && message.reasoning_details.iter().any(|entry| entry.text() == DROPPED_PLACE);
     let mut details = message.reasoning_details.iter().filter(|entry| !is_order(**entry));
     let (mut calls, mut images) = (message.tool_calls.iter(), message.images.iter());
     let mut pieces = Vec::new();
     let (mut thinks, mut has_plain) = (false, false);
     for word in words.split(' ').take(MAX_BLOCKS) {
         let block = Block::read(word)?;
+        if is_without_thoughts && matches!(block, Block::Thought(_)) {
+            continue;
+        }
         pieces.push(match block {
             Block::Text(len) => ReplayedBlock::Text(cut(&mut text, len)?),
             Block::Thought(len) => ReplayedBlock::Thought(cut(&mut thought, len)?),
@@ -238,6 +244,14 @@ pub(in crate::adapters) fn arrange<'m, 'a>(message: &'m Message<'a>) -> Option<V
     let is_all =
         text.is_empty() && calls.next().is_none() && images.next().is_none() && details.next().is_none();
     (is_all && (!thinks || thought.is_empty())).then_some(pieces)
+}
+
+/// Whether a message has reasoning, as text or as entries.
+pub(in crate::adapters) fn has_reasoning(message: &Message<'_>) -> bool {
+    let is_entry =
+        |entry: &View<'_>| !is_order(*entry) && ![PLAIN_PLACE, DROPPED_PLACE].contains(&entry.text());
+    message.reasoning.as_deref().is_some_and(|text| !text.is_empty())
+        || message.reasoning_details.iter().any(is_entry)
 }
 
 /// Takes the first `len` bytes off a text.

@@ -120,7 +120,8 @@ pub(in crate::adapters) fn opened_entries(
 const MAX_ORDERED_BLOCKS: usize = 20_000;
 
 /// Keeps only the entries and signatures that this target gave, as its provider gave them. `uses` comes from
-/// [`opened_entries`]. Returns true if something was left out.
+/// [`opened_entries`]. Returns true if something was left out. The text of the reasoning is left out with its entries if
+/// none of them is this target's.
 pub(in crate::adapters) fn keep_own<'a>(
     conversation: &mut Conversation<'a>,
     uses: &'a [Vec<EntryUse>],
@@ -130,6 +131,7 @@ pub(in crate::adapters) fn keep_own<'a>(
     let mut room = MAX_ORDERED_BLOCKS;
     for (message, uses) in conversation.messages.iter_mut().zip(uses) {
         let mut plain: Option<Cow<'a, str>> = None;
+        let (mut has_own, mut has_dropped) = (false, false);
         let entries = std::mem::take(&mut message.reasoning_details);
         // The order counts the entries, so those that are left out keep their places.
         let is_ordered = entries.iter().any(|entry| order::is_order(*entry));
@@ -137,6 +139,9 @@ pub(in crate::adapters) fn keep_own<'a>(
             if order::is_order(entry) && !order::takes(entry, &mut room) {
                 continue;
             }
+            let is_thought = !order::is_order(entry);
+            has_own |= is_thought && *used != EntryUse::Dropped;
+            has_dropped |= is_thought && *used == EntryUse::Dropped;
             match used {
                 EntryUse::Kept => message.reasoning_details.push(entry),
                 EntryUse::Opened(own) => message.reasoning_details.push(View::new(own)),
@@ -149,10 +154,14 @@ pub(in crate::adapters) fn keep_own<'a>(
                 }
                 EntryUse::Dropped if order::is_order(entry) => {}
                 EntryUse::Dropped => {
-                    lost = true;
                     message.reasoning_details.extend(is_ordered.then(|| View::new(order::DROPPED_PLACE)));
                 }
             }
+        }
+        lost |= has_dropped;
+        if has_dropped && !has_own {
+            // The entries belong to the text. Without them it would reach the target as plain text.
+            message.reasoning = None;
         }
         message.reasoning = message.reasoning.take().or(plain);
         if target.seals() && keep_own_ids(message, target) {

@@ -174,6 +174,8 @@ fn sealed_plain_reasoning_becomes_the_reasoning_of_its_message() {
         (Value::Null, own(), Some("hm"), false),
         (json!("mine"), own(), Some("mine"), false),
         (Value::Null, target("q", 1, "m"), None, true),
+        // The text belongs to the entry, which another target gave.
+        (json!("hm"), target("q", 1, "m"), None, true),
     ] {
         let request = request(&message(own_text));
         let mut conversation = Conversation::of_chat(&request, 1);
@@ -252,6 +254,22 @@ fn a_message_that_was_not_changed_is_arranged_as_it_came() {
     let mut fewer = same;
     fewer["reasoning_details"] = json!([value(&details)[0], value(&details)[2]]);
     assert_eq!(shown(&fewer), None, "an entry is gone");
+}
+
+#[test]
+fn the_other_blocks_keep_their_order_when_reasoning_is_left_out() {
+    let thought = json!([{"type": "reasoning.text", "text": "hm", "signature": "s", "index": 0}]);
+    let details = json!([sealed(&thought, &target("q", 1, "m"))[0], {"type": "gateway.order", "order": "t1 r2 s c t1"}]);
+    let message = json!({"role": "assistant", "content": "ab", "reasoning_content": "hm", "reasoning_details": details,
+        "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]});
+    let request = request(&message);
+    let mut conversation = Conversation::of_chat(&request, 1);
+    let uses = opened_entries(&conversation, &own(), "f");
+    assert!(keep_own(&mut conversation, &uses, &own()));
+    let pieces = arrange(&conversation.messages[1]).unwrap();
+    let is_ordered =
+        matches!(pieces[..], [ReplayedBlock::Text("a"), ReplayedBlock::Call(_), ReplayedBlock::Text("b")]);
+    assert!(is_ordered, "{pieces:?}");
 }
 
 #[test]

@@ -141,6 +141,9 @@ async fn what_a_model_signed_goes_to_no_other_model_and_no_other_account() {
             request(&format!("my-{}/{}", from.name, from.model), &json!([{"role": "user", "content": "x"}]));
         let (message, _) = ask(&gateway, first, false).await;
         let signs = message.to_string().contains("gw1.");
+        // The text of reasoning goes with its entries.
+        let mut entries = message["reasoning_details"].as_array().into_iter().flatten();
+        let has_entries = entries.any(|entry| entry["type"] != "gateway.order");
         for (to, other) in DIALECTS.iter().zip(&upstreams) {
             other.always((to.answer)(false));
             // The second account has the same models at the same address.
@@ -154,6 +157,7 @@ async fn what_a_model_signed_goes_to_no_other_model_and_no_other_account() {
             assert!(!sent.contains("gateway.order") && !sent.contains("gw1."), "{label}");
             let told = warnings.to_string().contains("reasoning_dropped");
             assert!(told || !signs, "{label}: {warnings}");
+            assert!(!has_entries || !sent.contains(answers::THOUGHTS[1]), "{label}");
         }
     }
 }

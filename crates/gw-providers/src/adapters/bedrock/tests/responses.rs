@@ -5,12 +5,12 @@ use gw_wire::reply::Finish;
 use serde_json::{Value, json};
 
 use super::super::response::decode;
-use super::{bytes, sent};
+use super::{bytes, encode, sent};
 
 #[test]
 fn a_full_answer_is_read() {
     let body = bytes("full.response.json");
-    let reply = decode(&body).unwrap();
+    let reply = decode(&body, None).unwrap();
     let [choice] = &reply.choices[..] else { panic!() };
     // The answer holds all text blocks, including those with citations.
     assert_eq!(choice.content.as_deref(), Some("東京と大阪 (cited)"));
@@ -31,12 +31,15 @@ fn a_full_answer_is_read() {
 #[test]
 fn cached_tokens_are_prompt_tokens() {
     let body = bytes("full.response.json");
-    let usage = decode(&body).unwrap().usage.unwrap();
+    let usage = decode(&body, None).unwrap().usage.unwrap();
     assert_eq!((usage.prompt, usage.completion), (1049, 74));
     assert_eq!((usage.cached, usage.cache_write, usage.estimated), (Some(1000), Some(24), false));
     let with = |usage: &str| {
         let body = format!(r#"{{"output":{{"message":{{"content":[]}}}},"usage":{usage}}}"#);
-        decode(body.as_bytes()).unwrap().usage.map(|usage| (usage.prompt, usage.completion, usage.estimated))
+        decode(body.as_bytes(), None)
+            .unwrap()
+            .usage
+            .map(|usage| (usage.prompt, usage.completion, usage.estimated))
     };
     assert_eq!(with(r#"{"inputTokens":3,"outputTokens":4}"#), Some((3, 4, false)));
     assert_eq!(with("null"), None);
@@ -49,7 +52,7 @@ fn cached_tokens_are_prompt_tokens() {
 #[test]
 fn signed_reasoning_makes_the_round_trip() {
     let body = bytes("full.response.json");
-    let reply = decode(&body).unwrap();
+    let reply = decode(&body, None).unwrap();
     let (name, details) = &reply.choices[0].extras[1];
     assert_eq!(name, "reasoning_details");
     let details: Value = serde_json::from_str(details.get()).unwrap();
@@ -76,8 +79,9 @@ fn signed_reasoning_makes_the_round_trip() {
         ])
     );
     // Models without signatures refuse signatures and reasoning.
-    let other = sent(json!({"model": "us.deepseek.r1-v1:0", "messages": history}));
-    assert_eq!(other["messages"][1]["content"], json!([{"text": "y"}]));
+    let other = encode(json!({"model": "us.deepseek.r1-v1:0", "messages": history})).unwrap();
+    assert_eq!(super::body(&other)["messages"][1]["content"], json!([{"text": "y"}]));
+    assert_eq!(other.warnings, ["reasoning_dropped"]);
 }
 
 #[test]
@@ -94,12 +98,12 @@ fn every_stop_reason_has_its_finish() {
     ] {
         let body =
             json!({"output": {"message": {"content": [{"text": "x"}]}}, "stopReason": reason}).to_string();
-        assert_eq!(decode(body.as_bytes()).unwrap().choices[0].finish, finish, "{reason}");
+        assert_eq!(decode(body.as_bytes(), None).unwrap().choices[0].finish, finish, "{reason}");
     }
     // Some models report another stop reason than `tool_use` after tool calls.
     let call = json!({"toolUse": {"toolUseId": "a", "name": "f", "input": null}});
     let body = json!({"output": {"message": {"content": [call]}}, "stopReason": "end_turn"}).to_string();
-    let reply = decode(body.as_bytes()).unwrap();
+    let reply = decode(body.as_bytes(), None).unwrap();
     assert_eq!(reply.choices[0].finish, Some(Finish::ToolCalls));
     assert_eq!(reply.choices[0].tool_calls[0].arguments, "");
 }
@@ -109,7 +113,7 @@ fn a_model_that_gives_up_is_a_failure() {
     for reason in ["malformed_model_output", "malformed_tool_use"] {
         let body =
             json!({"output": {"message": {"content": [{"text": "x"}]}}, "stopReason": reason}).to_string();
-        let failure = decode(body.as_bytes()).unwrap_err();
+        let failure = decode(body.as_bytes(), None).unwrap_err();
         assert_eq!((failure.kind, failure.detail.as_deref()), (FailureKind::StreamBroken, Some(reason)));
     }
 }
@@ -124,7 +128,7 @@ fn citations_are_annotations() {
         ]}},
     ]);
     let body = json!({"output": {"message": {"content": content}}, "stopReason": "end_turn"}).to_string();
-    let reply = decode(body.as_bytes()).unwrap();
+    let reply = decode(body.as_bytes(), None).unwrap();
     let (name, value) = &reply.choices[0].extras[0];
     assert_eq!(
         (&**name, value.get()),
@@ -146,7 +150,7 @@ fn pictures_are_images() {
         {"image": {"format": "png", "source": {"s3Location": {"uri": "s3://bucket/cat.png"}}}},
     ]);
     let body = json!({"output": {"message": {"content": content}}, "stopReason": "end_turn"}).to_string();
-    let reply = decode(body.as_bytes()).unwrap();
+    let reply = decode(body.as_bytes(), None).unwrap();
     let [image] = reply.choices[0].images.as_slice() else { panic!("one image") };
     assert_eq!((&*image.media_type, &*image.base64), ("image/jpeg", "Y2F0"));
 }
@@ -164,18 +168,20 @@ fn a_200_without_output_is_no_answer() {
         "<html>",
         r#"{"output":{"message":{"content":[{"text":5}]}}}"#,
     ] {
-        assert_eq!(decode(body.as_bytes()).unwrap_err().kind, FailureKind::InvalidResponse, "{body}");
+        assert_eq!(decode(body.as_bytes(), None).unwrap_err().kind, FailureKind::InvalidResponse, "{body}");
     }
     // An answer without content is valid.
-    let empty =
-        decode(br#"{"output":{"message":{"role":"assistant","content":null}},"stopReason":"max_tokens"}"#);
+    let empty = decode(
+        br#"{"output":{"message":{"role":"assistant","content":null}},"stopReason":"max_tokens"}"#,
+        None,
+    );
     assert_eq!(empty.unwrap().choices[0].finish, Some(Finish::Length));
 }
 
 #[test]
 fn a_lone_surrogate_does_not_lose_the_answer() {
     let body = br#"{"output":{"message":{"content":[{"text":"a\ud83d"},{"text":"\ud83d\ude42"}]}}}"#;
-    let reply = decode(body).unwrap();
+    let reply = decode(body, None).unwrap();
     let content = reply.choices[0].content.as_deref().unwrap();
     assert!(content.starts_with("a\u{fffd}") && content.ends_with('🙂'), "{content}");
 }

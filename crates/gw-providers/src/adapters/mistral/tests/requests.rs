@@ -29,7 +29,7 @@ fn the_shared_conversation_is_encoded_completely() {
     assert_eq!(encoded.call.path, "/chat/completions");
     assert_eq!(encoded.call.headers["accept"], "application/json");
     assert_eq!(json(&encoded.call.body), sent(fixture!("conversation.upstream.json")));
-    assert_eq!(encoded.warnings, ["parameter_dropped:messages.name"]);
+    assert_eq!(encoded.warnings, ["reasoning_dropped", "parameter_dropped:messages.name"]);
 }
 
 #[test]
@@ -175,7 +175,7 @@ fn roles_come_in_an_order_that_mistral_accepts() {
         let roles = sent["messages"].as_array().unwrap().iter();
         (roles.map(|message| message["role"].as_str().unwrap()[..1].to_owned()).collect::<String>(), warnings)
     };
-    let inserted = vec!["message_inserted:assistant".to_owned()];
+    let inserted = vec!["message_added:assistant".to_owned()];
     assert_eq!(roles(json!([user, called, result, user])), ("uatau".to_owned(), inserted));
     assert_eq!(roles(json!([user, called, result, result])), ("uatt".to_owned(), vec![]));
     // A system message may follow a user's message. After an assistant's message it moves to the front.
@@ -309,13 +309,15 @@ fn formats_and_efforts_are_encoded() {
 fn earlier_thoughts_go_back_to_models_that_think() {
     let messages = json!([{"role": "user", "content": "u"},
         {"role": "assistant", "reasoning_content": "hm", "content": "a"}, {"role": "user", "content": "v"}]);
-    let (sent, _) = body(&messages, &json!({}), "magistral-small-latest");
+    let (sent, warnings) = body(&messages, &json!({}), "magistral-small-latest");
     assert_eq!(
         sent["messages"][1],
         json!({"role": "assistant", "content": [{"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}, {"type": "text", "text": "a"}]})
     );
-    let (sent, _) = body(&messages, &json!({}), "mistral-small-latest");
+    assert_eq!(warnings, Vec::<String>::new());
+    let (sent, warnings) = body(&messages, &json!({}), "mistral-small-latest");
     assert_eq!(sent["messages"][1], json!({"role": "assistant", "content": "a"}));
+    assert_eq!(warnings, ["reasoning_dropped"]);
 }
 
 #[test]

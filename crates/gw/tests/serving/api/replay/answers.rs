@@ -107,7 +107,7 @@ pub(crate) const DIALECTS: [Dialect; 10] = [
 /// A part of every signature.
 pub(crate) const SIGNATURE: &str = "U0lHTkVE";
 pub(crate) const SIGNATURES: [&str; 2] = ["AAAAU0lHTkVE", "BBBBU0lHTkVE"];
-const THOUGHTS: [&str; 2] = ["What is it? 考え", "I must look."];
+pub(crate) const THOUGHTS: [&str; 2] = ["What is it? 考え", "I must look."];
 /// The pieces of text. A dialect without pieces joins them.
 pub(crate) const SAID: [&str; 2] = ["Hm. 漢字 ", "I look."];
 /// The text behind the call.
