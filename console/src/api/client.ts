@@ -1,7 +1,7 @@
 import createClient, { type Middleware } from "openapi-fetch";
 import createQueries from "openapi-react-query";
 import { gatewayRoot } from "@/app/places";
-import { errorOf } from "./errors";
+import { errorOf, unanswered } from "./errors";
 import type { PendingPaths } from "./pending";
 import type { components, paths as DocumentedPaths } from "./schema";
 
@@ -18,6 +18,9 @@ const whole: Middleware = {
   },
   async onResponse({ response }) {
     if (!response.ok) throw await errorOf(response);
+  },
+  onError({ error }) {
+    return unanswered(error);
   },
 };
 

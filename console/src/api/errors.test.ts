@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { ApiError, errorOf, nextStep } from "./errors";
+import { ApiError, errorOf, nextStep, unanswered } from "./errors";
 
 it("keeps the words of the API", async () => {
   const body = {
@@ -20,6 +20,21 @@ it("has words for an answer that is no JSON", async () => {
   const error = await errorOf(new Response("<html>", { status: 502 }));
   expect(error.message).toBe("The gateway answered with status 502.");
   expect(error.code).toBe("http_502");
+});
+
+it("advises no correction where what the address names is gone", () => {
+  expect(nextStep(new ApiError(404, "not_found", "No key 'sk-gw-x'.", null))).toBe(
+    "It is gone, or the address is wrong. Look for it in its list.",
+  );
+  expect(nextStep(new ApiError(400, "invalid_value", "No.", null))).toBe(
+    "Correct the request and repeat it.",
+  );
+});
+
+it("says of a call without an answer that the gateway does not answer", () => {
+  expect(unanswered(new TypeError("Failed to fetch")).message).toBe("The gateway does not answer.");
+  const stopped = new Error("aborted");
+  expect(unanswered(stopped)).toBe(stopped);
 });
 
 it("adds nothing where the message says what to do", () => {

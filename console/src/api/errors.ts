@@ -15,6 +15,12 @@ export class ApiError extends Error {
 /** The status of an error inside a stream, whose answer had begun as a success. */
 export const IN_STREAM = 0;
 
+/** The error of a call that got no answer. Browsers throw a `TypeError` then, each in other words. */
+export function unanswered(error: unknown): Error {
+  if (error instanceof TypeError) return new Error("The gateway does not answer.", { cause: error });
+  return error instanceof Error ? error : new Error(String(error));
+}
+
 /** Codes whose messages say what to do themselves. */
 const COMPLETE = new Set(["sign_in_failed", "cross_site_request"]);
 
@@ -40,6 +46,7 @@ export function nextStep(error: Error): string | undefined {
   if (known) return known;
   if (error.status >= 500 || error.status === IN_STREAM)
     return "Repeat it in a moment. If it stays, look at the log of the gateway.";
+  if (error.status === 404) return "It is gone, or the address is wrong. Look for it in its list.";
   return "Correct the request and repeat it.";
 }
 

@@ -1,5 +1,7 @@
 import { type QueryClient, queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
+import { createContext, useContext } from "react";
 import { bodyOf, client } from "./client";
+import { ApiError } from "./errors";
 import type { Session } from "./pending";
 
 export type { Session };
@@ -22,11 +24,23 @@ export function useSession() {
   return useQuery(sessionQuery);
 }
 
+/** The session that the screens began with. It may have ended: they wait behind the sign-in then. */
+export const BegunSession = createContext<SignedIn | null>(null);
+
 /** The session of somebody who is signed in. Only screens use it, which the layout shows after the sign-in. */
 export function useSignedIn(): SignedIn {
   const { data } = useSession();
-  if (!isSignedIn(data)) throw new Error("Nobody is signed in.");
-  return data;
+  const begun = useContext(BegunSession);
+  const session = isSignedIn(data) ? data : begun;
+  if (session === null) throw new Error("Nobody is signed in.");
+  return session;
+}
+
+/** Asks for the session again when an error says that it may have ended. */
+export function lookAtSession(queries: QueryClient, error: Error | null): void {
+  if (error instanceof ApiError && error.status === 401) {
+    queries.invalidateQueries({ queryKey: sessionQuery.queryKey });
+  }
 }
 
 /** Whether the session has a right: controls without it are not shown. */
@@ -34,9 +48,14 @@ export function useRight(right: Right): boolean {
   return useSignedIn().rights[right];
 }
 
-/** Forgets what another session has read. The query of the session itself stays, because the layout watches it. */
+/** Everything but the session itself, which the layout watches. */
+const ANSWERS = {
+  predicate: (query: { queryKey: readonly unknown[] }) => query.queryKey[0] !== sessionQuery.queryKey[0],
+};
+
+/** Forgets what another session has read. */
 function forgetAnswers(queries: QueryClient): void {
-  queries.removeQueries({ predicate: (query) => query.queryKey[0] !== sessionQuery.queryKey[0] });
+  queries.removeQueries(ANSWERS);
 }
 
 type Proof = { key: string } | { token: string };
@@ -47,24 +66,29 @@ function prove(proof: Proof): Promise<Session> {
   );
 }
 
-/** Signs in with a key or with the token of a link. */
-export function useSignIn() {
+/** Signs in with a key or with the token of a link. Who had the session that ended, `ended`, gets their screens back. */
+export function useSignIn(ended: SignedIn | null = null) {
   const queries = useQueryClient();
   return useMutation({
     mutationFn: prove,
     onSuccess: async (session) => {
       // An answer that is still under way was asked for without the new session, and must not replace it.
       await queries.cancelQueries();
-      forgetAnswers(queries);
+      if (ended === null || session.id !== ended.id) forgetAnswers(queries);
       queries.setQueryData(sessionQuery.queryKey, session);
+      if (ended !== null) await queries.invalidateQueries(ANSWERS);
     },
   });
 }
 
-export function useSignOut() {
+/** Ends the session. `onSignedOut` is told before the screens learn of it. */
+export function useSignOut(onSignedOut: () => void) {
   const queries = useQueryClient();
   return useMutation({
-    mutationFn: () => client.POST("/auth/logout"),
+    mutationFn: async () => {
+      await client.POST("/auth/logout");
+      onSignedOut();
+    },
     onSettled: async () => {
       await queries.cancelQueries();
       forgetAnswers(queries);

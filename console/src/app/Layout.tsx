@@ -1,19 +1,32 @@
 import { Link, Outlet } from "@tanstack/react-router";
-import { lazy, Suspense, useEffect, useState } from "react";
-import { isSignedIn, type SignedIn, useSession } from "@/api/session";
+import { Activity, lazy, Suspense, useEffect, useState } from "react";
+import { BegunSession, isSignedIn, type SignedIn, useSession } from "@/api/session";
 import { Button } from "@/components/Button";
 import { Loading, Problem } from "@/components/Notice";
 import { navFor } from "./nav";
+import { useHeldAnswers } from "./queries";
 import { SessionMenu } from "./SessionMenu";
 import { SignIn } from "./SignIn";
 import { useSignInLink } from "./SignInLink";
 
 const CommandPalette = lazy(() => import("./CommandPalette"));
 
-/** Everything around the screens. Without a session it is the sign-in, and the address stays. */
+/**
+ * Everything around the screens. Without a session it is the sign-in, and the address stays. When a session ends by itself,
+ * its screens wait behind the sign-in with what the reader typed. They come back for the same key only.
+ */
 export function Layout() {
   const session = useSession();
   const link = useSignInLink();
+  const [begun, setBegun] = useState<SignedIn | null>(null);
+  const current = isSignedIn(session.data) && !link.isSigningIn ? session.data : null;
+  const [isLeft, setLeft] = useState(false);
+  if (current !== null && current !== begun) setBegun(current);
+  if (current === null && isLeft) {
+    setBegun(null);
+    setLeft(false);
+  }
+  useHeldAnswers(current === null && begun !== null);
   if (session.data === undefined) {
     return (
       <main className="p-6">
@@ -22,19 +35,36 @@ export function Layout() {
       </main>
     );
   }
-  if (!isSignedIn(session.data) || link.isSigningIn) {
-    return <SignIn session={session.data} isLinkSigningIn={link.isSigningIn} linkError={link.error} />;
-  }
-  return <Frame session={session.data} linkError={link.error} />;
+  const shown = current ?? begun;
+  return (
+    <>
+      {current ? null : (
+        <SignIn
+          session={session.data}
+          ended={begun}
+          isLinkSigningIn={link.isSigningIn}
+          linkError={link.error}
+        />
+      )}
+      {shown ? (
+        <Activity mode={current ? "visible" : "hidden"}>
+          <BegunSession value={shown}>
+            <Frame key={shown.id} session={shown} linkError={link.error} onSignedOut={() => setLeft(true)} />
+          </BegunSession>
+        </Activity>
+      ) : null}
+    </>
+  );
 }
 
 interface FrameProps {
   session: SignedIn;
+  onSignedOut: () => void;
   /** Why the link that opened this page was refused, although an older session goes on. */
   linkError: Error | null;
 }
 
-function Frame({ session, linkError }: FrameProps) {
+function Frame({ session, linkError, onSignedOut }: FrameProps) {
   const [isMenuOpen, setMenuOpen] = useState(false);
   const palette = usePalette();
   const closeMenu = () => setMenuOpen(false);
@@ -66,7 +96,7 @@ function Frame({ session, linkError }: FrameProps) {
             </Button>
           </div>
           <Navigation session={session} onGo={closeMenu} />
-          <SessionMenu session={session} />
+          <SessionMenu session={session} onSignedOut={onSignedOut} />
         </div>
       </aside>
       <main id="main" tabIndex={-1} className="min-w-0 px-4 py-5 outline-none lg:px-8 lg:py-7">

@@ -11,10 +11,15 @@ const THEMES: { value: Theme; label: string }[] = [
   { value: "dark", label: "Dark" },
 ];
 
+interface SessionMenuProps {
+  session: SignedIn;
+  onSignedOut: () => void;
+}
+
 /** Who is signed in, the colours, and the way out. */
-export function SessionMenu({ session }: { session: SignedIn }) {
+export function SessionMenu({ session, onSignedOut }: SessionMenuProps) {
   const theme = useTheme();
-  const signOut = useSignOut();
+  const signOut = useSignOut(onSignedOut);
   return (
     <div className="flex flex-col gap-2 border-t border-line p-3">
       <Select

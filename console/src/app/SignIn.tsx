@@ -1,5 +1,5 @@
 import { type FormEvent, useState } from "react";
-import type { Session } from "@/api/session";
+import type { Session, SignedIn } from "@/api/session";
 import { useSignIn } from "@/api/session";
 import { Button, buttonClass } from "@/components/Button";
 import { TextField } from "@/components/Field";
@@ -8,19 +8,26 @@ import { gatewayRoot } from "./places";
 
 interface SignInProps {
   session: Session;
+  /** The session that this page had until it ended. */
+  ended: SignedIn | null;
   isLinkSigningIn: boolean;
   linkError: Error | null;
 }
 
 /** The ways in: a key, the link of the terminal, or the issuer. */
-export function SignIn({ session, isLinkSigningIn, linkError }: SignInProps) {
+export function SignIn({ session, ended, isLinkSigningIn, linkError }: SignInProps) {
   return (
     <main className="mx-auto flex min-h-dvh w-full max-w-md flex-col justify-center gap-4 px-4 py-10">
       <title>Sign in · Model Gateway</title>
       <h1>Sign in to Model Gateway</h1>
+      {ended ? (
+        <Notice look="warn">
+          Your session has ended. Sign in again. With the same key you find the screen as you left it.
+        </Notice>
+      ) : null}
       <Advice session={session} />
       <Problem error={linkError} />
-      {isLinkSigningIn ? <Loading what="your session" /> : <KeyForm />}
+      {isLinkSigningIn ? <Loading what="your session" /> : <KeyForm ended={ended} />}
       <IssuerLink session={session} />
       <p className="text-muted">
         No key at hand? On the gateway's machine, <code>model-gateway login</code> prints a link that signs
@@ -38,9 +45,9 @@ function Advice({ session }: { session: Session }) {
   return <Notice look="warn">{advice}</Notice>;
 }
 
-function KeyForm() {
+function KeyForm({ ended }: { ended: SignedIn | null }) {
   const [key, setKey] = useState("");
-  const signIn = useSignIn();
+  const signIn = useSignIn(ended);
 
   function submit(event: FormEvent) {
     event.preventDefault();

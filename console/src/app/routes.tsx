@@ -1,4 +1,4 @@
-import { createRootRoute, createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { createRootRoute, createRoute } from "@tanstack/react-router";
 import { auditSearch } from "@/screens/audit/search";
 import { budgetsSearch } from "@/screens/budgets/search";
 import { configurationSearch } from "@/screens/configuration/search";
@@ -11,6 +11,7 @@ import { providersSearch } from "@/screens/providers/search";
 import { requestsSearch } from "@/screens/requests/search";
 import { NotFound, ScreenError } from "./Fallbacks";
 import { Layout } from "./Layout";
+import { lazyScreen } from "./lazyScreen";
 import { texts } from "./urlState";
 
 const root = createRootRoute({ component: Layout, notFoundComponent: NotFound, errorComponent: ScreenError });
@@ -20,92 +21,92 @@ const under = <const Path extends string>(path: Path) => ({ getParentRoute: () =
 const overview = createRoute({
   ...under("/"),
   validateSearch: overviewSearch,
-  component: lazyRouteComponent(() => import("@/screens/overview/Home"), "Home"),
+  component: lazyScreen(() => import("@/screens/overview/Home"), "Home"),
 });
 const requests = createRoute({
   ...under("/requests"),
   validateSearch: requestsSearch,
-  component: lazyRouteComponent(() => import("@/screens/requests/Requests"), "Requests"),
+  component: lazyScreen(() => import("@/screens/requests/Requests"), "Requests"),
 });
 const request = createRoute({
   ...under("/requests/$requestId"),
-  component: lazyRouteComponent(() => import("@/screens/requests/RequestPage"), "RequestPage"),
+  component: lazyScreen(() => import("@/screens/requests/RequestPage"), "RequestPage"),
 });
 const keys = createRoute({
   ...under("/keys"),
   validateSearch: keysSearch,
-  component: lazyRouteComponent(() => import("@/screens/keys/Keys"), "Keys"),
+  component: lazyScreen(() => import("@/screens/keys/Keys"), "Keys"),
 });
 const key = createRoute({
   ...under("/keys/$keyId"),
-  component: lazyRouteComponent(() => import("@/screens/keys/KeyPage"), "KeyPage"),
+  component: lazyScreen(() => import("@/screens/keys/KeyPage"), "KeyPage"),
 });
 const team = createRoute({
   ...under("/teams/$teamId"),
-  component: lazyRouteComponent(() => import("@/screens/keys/TeamPage"), "TeamPage"),
+  component: lazyScreen(() => import("@/screens/keys/TeamPage"), "TeamPage"),
 });
 const me = createRoute({
   ...under("/me"),
-  component: lazyRouteComponent(() => import("@/screens/me/Me"), "Me"),
+  component: lazyScreen(() => import("@/screens/me/Me"), "Me"),
 });
 const providers = createRoute({
   ...under("/providers"),
   validateSearch: providersSearch,
-  component: lazyRouteComponent(() => import("@/screens/providers/Providers"), "Providers"),
+  component: lazyScreen(() => import("@/screens/providers/Providers"), "Providers"),
 });
 const configuration = createRoute({
   ...under("/configuration"),
   validateSearch: configurationSearch,
-  component: lazyRouteComponent(() => import("@/screens/configuration/Configuration"), "Configuration"),
+  component: lazyScreen(() => import("@/screens/configuration/Configuration"), "Configuration"),
 });
 
 // Each of these screens defines what it keeps in the address in its own folder, as the ones above do.
 const models = createRoute({
   ...under("/models"),
   validateSearch: modelsSearch,
-  component: lazyRouteComponent(() => import("@/screens/models/Models"), "Models"),
+  component: lazyScreen(() => import("@/screens/models/Models"), "Models"),
 });
 const compare = createRoute({
   ...under("/models/compare"),
   validateSearch: (search) => texts(search, ["models"]),
-  component: lazyRouteComponent(() => import("@/screens/models/Compare"), "Compare"),
+  component: lazyScreen(() => import("@/screens/models/Compare"), "Compare"),
 });
 const model = createRoute({
   ...under("/models/$modelId"),
-  component: lazyRouteComponent(() => import("@/screens/models/ModelPage"), "ModelPage"),
+  component: lazyScreen(() => import("@/screens/models/ModelPage"), "ModelPage"),
 });
 const playground = createRoute({
   ...under("/playground"),
   validateSearch: playgroundSearch,
-  component: lazyRouteComponent(() => import("@/screens/playground/Playground"), "Playground"),
+  component: lazyScreen(() => import("@/screens/playground/Playground"), "Playground"),
 });
 const clients = createRoute({
   ...under("/clients"),
   validateSearch: (search) => texts(search, ["client", "model"]),
-  component: lazyRouteComponent(() => import("@/screens/clients/Clients"), "Clients"),
+  component: lazyScreen(() => import("@/screens/clients/Clients"), "Clients"),
 });
 const reference = createRoute({
   ...under("/reference"),
-  component: lazyRouteComponent(() => import("@/screens/reference/Reference"), "Reference"),
+  component: lazyScreen(() => import("@/screens/reference/Reference"), "Reference"),
 });
 const budgets = createRoute({
   ...under("/budgets"),
   validateSearch: budgetsSearch,
-  component: lazyRouteComponent(() => import("@/screens/budgets/Budgets"), "Budgets"),
+  component: lazyScreen(() => import("@/screens/budgets/Budgets"), "Budgets"),
 });
 const guards = createRoute({
   ...under("/guards"),
   validateSearch: guardsSearch,
-  component: lazyRouteComponent(() => import("@/screens/guards/Guards"), "Guards"),
+  component: lazyScreen(() => import("@/screens/guards/Guards"), "Guards"),
 });
 const cache = createRoute({
   ...under("/cache"),
-  component: lazyRouteComponent(() => import("@/screens/cache/Cache"), "Cache"),
+  component: lazyScreen(() => import("@/screens/cache/Cache"), "Cache"),
 });
 const audit = createRoute({
   ...under("/audit"),
   validateSearch: auditSearch,
-  component: lazyRouteComponent(() => import("@/screens/audit/Audit"), "Audit"),
+  component: lazyScreen(() => import("@/screens/audit/Audit"), "Audit"),
 });
 
 export const routeTree = root.addChildren([

@@ -42,6 +42,17 @@ describe("requests in the console", () => {
     await close();
   });
 
+  it("fits a request with a long tag into a narrow window", async () => {
+    const tag = "t".repeat(64);
+    const body = { model: "support", tags: [tag], messages: [{ role: "user", content: "Hello!" }] };
+    const answer = await call(KEYS.holder, "/v1/chat/completions", { method: "POST", body: JSON.stringify(body) });
+    const { page, close } = await open(KEYS.admin, { width: 400, path: `requests/${await logged(answer)}` });
+    await page.getByRole("link", { name: tag }).waitFor();
+    const overflow = await page.evaluate(() => document.documentElement.scrollWidth - window.innerWidth);
+    assert.ok(overflow <= 0, `the page is wider than the window by ${overflow} px`);
+    await close();
+  });
+
   it("shows the same sums as the API", async () => {
     await logged(await chat("Count me."));
     const { page, close } = await open(KEYS.admin);

@@ -78,7 +78,7 @@ export function Session() {
       setProblem(null);
       const answered = ask(outgoing);
       setMessage({ ...NO_MESSAGE, times: message.times });
-      await answered;
+      if (!(await answered)) setMessage(message);
     } catch (error) {
       if (!(error instanceof SettingProblem)) throw error;
       setProblem(error);

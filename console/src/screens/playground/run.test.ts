@@ -1,6 +1,6 @@
 import { afterEach, expect, it, vi } from "vitest";
 import { ApiError } from "@/api/errors";
-import { type Run, send } from "./run";
+import { isWithoutSession, type Run, send } from "./run";
 
 function answerWith(text: string, status = 200): void {
   const headers = { "x-request-id": "req_1", "content-type": "text/event-stream" };
@@ -33,6 +33,13 @@ it("fails with the API's own words", async () => {
   const run = await lastRun();
   expect(run?.state).toBe("failed");
   expect(run?.error).toMatchObject({ status: 404, code: "model_not_found", message: "No such model." });
+});
+
+it("knows an answer that says that the session has ended", async () => {
+  answerWith('{"error":{"message":"No key.","code":"invalid_api_key"}}', 401);
+  expect((await lastRun()) && isWithoutSession((await lastRun()) as Run)).toBe(true);
+  answerWith('{"error":{"message":"No such model.","code":"model_not_found"}}', 404);
+  expect(isWithoutSession((await lastRun()) as Run)).toBe(false);
 });
 
 it("keeps the begin of an answer whose stream fails", async () => {

@@ -1,5 +1,5 @@
 import { apiUrl } from "@/api/client";
-import { ApiError, errorOf, IN_STREAM } from "@/api/errors";
+import { ApiError, errorOf, IN_STREAM, unanswered } from "@/api/errors";
 import { type Answer, hasBegun, NO_ANSWER, withEvent } from "./answer";
 import { SURFACE_PATHS, type Surface } from "./draft";
 import { eventsOf } from "./sse";
@@ -27,13 +27,18 @@ export const NEW_RUN: Run = {
 /** A page shows a growing answer at most this often. */
 const SHOW_MS = 60;
 
-/** Sends a request and tells `show` how its answer grows. It never throws: a failure is a state of the run. */
+/** Whether the gateway refused the request because the session has ended. */
+export function isWithoutSession(run: Run): boolean {
+  return run.error instanceof ApiError && run.error.status === 401;
+}
+
+/** Sends a request and tells `show` how its answer grows. It answers with the run at its end, and never throws. */
 export async function send(
   surface: Surface,
   body: object,
   signal: AbortSignal,
   show: (run: Run) => void,
-): Promise<void> {
+): Promise<Run> {
   const started = performance.now();
   let run = NEW_RUN;
   let shown = started;
@@ -60,8 +65,10 @@ export async function send(
     const error = failed && new ApiError(IN_STREAM, failed.code, failed.message, run.requestId);
     run = { ...run, state: error ? "failed" : "done", error };
   } catch (failure) {
-    const error = failure instanceof Error ? failure : new Error(String(failure));
+    const error = unanswered(failure);
     run = signal.aborted ? { ...run, state: "stopped" } : { ...run, state: "failed", error };
   }
-  show({ ...run, totalMs: performance.now() - started });
+  const ended = { ...run, totalMs: performance.now() - started };
+  show(ended);
+  return ended;
 }

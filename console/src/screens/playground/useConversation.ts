@@ -1,6 +1,8 @@
+import { useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef, useState } from "react";
+import { lookAtSession } from "@/api/session";
 import { bodyOf, type Said, type Settings, type Surface } from "./draft";
-import { NEW_RUN, type Run, send } from "./run";
+import { isWithoutSession, NEW_RUN, type Run, send } from "./run";
 import type { Turn } from "./stored";
 
 export interface Outgoing {
@@ -47,6 +49,7 @@ function withRun(
 export function useConversation() {
   const [turns, setTurns] = useState<readonly Turn[]>([]);
   const [isRunning, setRunning] = useState(false);
+  const queries = useQueryClient();
   const stopper = useRef<AbortController | null>(null);
   useEffect(() => () => stopper.current?.abort(), []);
 
@@ -58,8 +61,11 @@ export function useConversation() {
     setTurns(next);
   }, []);
 
-  /** Sends a message to every model. It throws a `SettingProblem` before anything is sent. */
-  async function ask(outgoing: Outgoing): Promise<void> {
+  /**
+   * Sends a message to every model, and tells whether it was taken: without a session it is not, and leaves no turn. It
+   * throws a `SettingProblem` before anything is sent.
+   */
+  async function ask(outgoing: Outgoing): Promise<boolean> {
     const { surface, models, settings, text, images, times } = outgoing;
     const said: Said = { role: "user", text, images };
     const bodies = models.map((model, column) =>
@@ -79,8 +85,15 @@ export function useConversation() {
         }),
       ),
     );
-    await Promise.all(calls);
-    if (stopper.current === controller) setRunning(false);
+    const ended = await Promise.all(calls);
+    const refused = ended.filter(isWithoutSession);
+    const isTaken = refused.length < ended.length;
+    if (stopper.current === controller) {
+      setRunning(false);
+      if (!isTaken) setTurns(turns);
+    }
+    lookAtSession(queries, refused[0]?.error ?? null);
+    return isTaken;
   }
 
   return { turns, isRunning, ask, stop, replace };

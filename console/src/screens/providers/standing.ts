@@ -26,7 +26,8 @@ export function standingWords(standing: Target["standing"]): Words {
 }
 
 const KEYS: Record<ProviderKey["state"], Words> = {
-  alive: { text: "works", look: "good" },
+  // A key that was never used is in this state, too, so it is no praise.
+  alive: { text: "not refused", look: "plain" },
   dead: { text: "refused", look: "bad" },
   resting: { text: "rests", look: "warn" },
 };

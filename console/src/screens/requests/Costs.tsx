@@ -64,7 +64,11 @@ function priceOf(price: number, isTokens: boolean): string {
 /** The units of a request, each kind with its price and its cost. */
 export function Costs({ request }: { request: RequestDetail }) {
   const breakdown = request.cost;
+  const wasCalled = breakdown || request.cache_hit || (request.attempts ?? []).length > 0;
   const lines = useMemo(() => (breakdown ? linesOf(breakdown) : tokensOnly(request)), [breakdown, request]);
+  if (!wasCalled && request.total_tokens === 0) {
+    return <p>Nothing was used: no upstream call was made. Total: {cost(request.cost_usd)}.</p>;
+  }
   return (
     <div className="flex flex-col gap-3">
       <DataTable

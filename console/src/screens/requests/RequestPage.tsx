@@ -127,7 +127,7 @@ interface NarrowedProps {
 
 function Narrowed({ filter, value }: NarrowedProps) {
   return (
-    <Link to="/requests" search={{ [filter]: value }} className="link">
+    <Link to="/requests" search={{ [filter]: value }} className="link min-w-0 wrap-anywhere">
       {value}
     </Link>
   );

@@ -3,7 +3,7 @@ import { getRouteApi, Link } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { api } from "@/api/client";
 import { Button } from "@/components/Button";
-import { Empty, Loading, Problem } from "@/components/Notice";
+import { Empty, Loading, Notice, Problem } from "@/components/Notice";
 import { Screen } from "@/components/Screen";
 import { DataTable } from "@/components/table/DataTable";
 import { count } from "@/format/numbers";
@@ -59,7 +59,16 @@ export function Requests() {
       }
     >
       <Filters search={search} onChange={change} />
-      {isLive ? <LiveState live={live} /> : null}
+      {isLive ? (
+        <LiveState
+          live={live}
+          onRepeat={() => {
+            live.repeat();
+            // What ended meanwhile is in the log.
+            log.refetch();
+          }}
+        />
+      ) : null}
       <Problem error={log.error} onRetry={log.refetch} />
       {log.isPending ? <Loading what="the requests" /> : null}
       {log.data || live.rows.length > 0 ? (
@@ -124,10 +133,27 @@ const STATES: Record<LiveRequests["state"], string> = {
   off: "",
   connecting: "Connecting to the live requests…",
   open: "Live: requests appear as they end.",
-  lost: "The live connection ended. Switch it off and on again.",
+  silent: "The gateway does not answer.",
+  lost: "The live connection ended.",
 };
 
-function LiveState({ live }: { live: LiveRequests }) {
+interface LiveStateProps {
+  live: LiveRequests;
+  onRepeat: () => void;
+}
+
+function LiveState({ live, onRepeat }: LiveStateProps) {
+  if (live.state === "silent" || live.state === "lost") {
+    return (
+      <Notice look="bad">
+        <p className="font-medium">{STATES[live.state]}</p>
+        {live.state === "silent" ? <p>The page tries again every few seconds.</p> : null}
+        <button type="button" className="mt-1 font-medium underline" onClick={onRepeat}>
+          Repeat
+        </button>
+      </Notice>
+    );
+  }
   return (
     <p role="status" className="text-muted">
       {STATES[live.state]}

@@ -18,7 +18,7 @@ export const COLUMNS: readonly Column<LoggedRequest>[] = [
         className="link tabular-nums"
         title={`${row.at} ${row.request_id}`}
       >
-        {utcMillis(row.at).slice(5, 23)}
+        {utcMillis(row.at).slice(0, 23)}
       </Link>
     ),
   },

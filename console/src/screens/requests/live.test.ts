@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { type LoggedRequest, prepend } from "./live";
+import { afterFailure, type LoggedRequest, prepend } from "./live";
 
 const row = (id: number) => ({ request_id: `req_${id}` }) as LoggedRequest;
 
@@ -13,4 +13,11 @@ it("shows the newest row first and forgets the oldest ones", () => {
   const shown = prepend([], many);
   expect(shown).toHaveLength(500);
   expect(shown[0]?.request_id).toBe("req_599");
+});
+
+it("takes a second failure for silence, and a refusal for the end", () => {
+  expect(afterFailure("open", false)).toBe("connecting");
+  expect(afterFailure("connecting", false)).toBe("silent");
+  expect(afterFailure("silent", false)).toBe("silent");
+  expect(afterFailure("open", true)).toBe("lost");
 });

@@ -10,14 +10,24 @@ export interface LiveRequests {
   rows: readonly LoggedRequest[];
   /** Rows that the gateway left out because this page was too slow. */
   dropped: number;
-  state: "off" | "connecting" | "open" | "lost";
+  /** `silent`: the gateway does not answer, and the browser asks again by itself. */
+  state: "off" | "connecting" | "open" | "silent" | "lost";
+  /** Connects anew at once. */
+  repeat: () => void;
 }
 
 /** How many live rows the page keeps. */
 const MOST_ROWS = 500;
 /** Rows are shown in batches, so that a busy gateway does not keep the page busy. */
 const BATCH_MS = 250;
-const OFF: LiveRequests = { rows: [], dropped: 0, state: "off" };
+type Received = Omit<LiveRequests, "repeat">;
+const OFF: Received = { rows: [], dropped: 0, state: "off" };
+
+/** The state after a failure of the connection. A stream that ended is opened again: only the next failure means silence. */
+export function afterFailure(state: LiveRequests["state"], isClosed: boolean): LiveRequests["state"] {
+  if (isClosed) return "lost";
+  return state === "open" ? "connecting" : "silent";
+}
 
 /** Puts new rows, the oldest of them first, before the rows that are shown. */
 export function prepend(
@@ -37,9 +47,11 @@ function parse<T>(event: MessageEvent<unknown>): T | undefined {
 
 /** The requests as they end, over one stream of events. */
 export function useLiveRequests(filters: Record<string, string | undefined>, isOn: boolean): LiveRequests {
-  const [live, setLive] = useState<LiveRequests>(OFF);
+  const [live, setLive] = useState<Received>(OFF);
+  const [attempt, setAttempt] = useState(0);
   const queries = useQueryClient();
   const address = apiUrl("/admin/v1/requests/live", filters);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another attempt connects anew
   useEffect(() => {
     if (!isOn) {
       setLive(OFF);
@@ -51,7 +63,8 @@ export function useLiveRequests(filters: Record<string, string | undefined>, isO
     const source = new EventSource(address);
     source.addEventListener("open", () => setLive((now) => ({ ...now, state: "open" })));
     source.addEventListener("error", () => {
-      setLive((now) => ({ ...now, state: source.readyState === EventSource.CLOSED ? "lost" : "connecting" }));
+      const isClosed = source.readyState === EventSource.CLOSED;
+      setLive((now) => ({ ...now, state: afterFailure(now.state, isClosed) }));
       // A stream that cannot be opened again may mean that the session has ended.
       queries.invalidateQueries({ queryKey: sessionQuery.queryKey });
     });
@@ -76,6 +89,6 @@ export function useLiveRequests(filters: Record<string, string | undefined>, isO
       clearInterval(timer);
       source.close();
     };
-  }, [address, isOn, queries]);
-  return live;
+  }, [address, isOn, queries, attempt]);
+  return { ...live, repeat: () => setAttempt((now) => now + 1) };
 }
