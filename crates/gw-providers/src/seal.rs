@@ -27,7 +27,7 @@ pub use self::at_rest::{SecretError, SecretSealer};
 pub use self::key::{EncryptionKey, KEY_BYTES, KeyFormatError};
 pub use self::target::{Issuer, OpenedSeal, ReplayTarget};
 
-pub use gw_wire::dialects::SEAL_PREFIX;
+pub use gw_wire::event::SEAL_PREFIX;
 
 /// The most bytes of a payload: a thought and a signature of the largest sizes that a stream's decoder keeps.
 const MAX_PAYLOAD_BYTES: usize = 8 << 20;

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use self::messages::native::edits::Edits;
-use crate::event::Event;
+use crate::event::{Event, SEAL_PREFIX};
 use crate::gateway::GatewayMeta;
 use crate::json::View;
 use crate::render::Envelope;
@@ -30,9 +30,6 @@ use crate::request::member_policy::is_spelling;
 use crate::request::native_policy::{NativePolicy, PolicyPlace, Surface, Treatment, plain, treatment};
 use crate::request::{AllowedMembers, Invalid};
 use crate::stream::Closing;
-
-/// The beginning of every string that the gateway seals, with the version of the format.
-pub const SEAL_PREFIX: &str = "gw1.";
 
 /// Whether a signature or encrypted reasoning is a string that the gateway sealed.
 fn is_sealed(opaque: &str) -> bool {

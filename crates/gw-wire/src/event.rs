@@ -6,7 +6,6 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use crate::dialects::SEAL_PREFIX;
 use crate::dialects::client_dialect::ClientDialect;
 use crate::failure::Failure;
 use crate::json::View;
@@ -158,6 +157,9 @@ pub enum Event<'a> {
 /// Base64 characters of audio that count as one byte of text. Compressed audio has about 1,050 characters per token (20 tokens and
 /// 21 KiB a second), uncompressed audio more.
 pub const AUDIO_CHARS_PER_TEXT_BYTE: u64 = 350;
+
+/// The beginning of every string that the gateway seals, with the version of the format.
+pub const SEAL_PREFIX: &str = "gw1.";
 
 /// The format of the entries of `reasoning_details` that hold Gemini's signatures.
 pub const GEMINI_SIGNATURES: &str = "google-gemini-v1";

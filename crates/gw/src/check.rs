@@ -43,7 +43,9 @@ pub fn run(common: &Common, args: &CheckArgs) -> Result<(), CommandError> {
             KeyCheck::Unknown(note) => setup.notes.push(note),
         }
         let opened = opened_members::notes(&setup.config.providers);
-        let certificate = setup.config.server.tls.as_ref().and_then(certificate_times::note);
+        // A file that has a fault may be no regular file, and reading it may never end.
+        let tls = setup.config.server.tls.as_ref().filter(|_| problems.is_empty());
+        let certificate = tls.and_then(certificate_times::note);
         let notes: Vec<String> = setup
             .notes
             .iter()

@@ -73,13 +73,6 @@ impl AttemptOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct UpstreamCallId(usize);
 
-impl UpstreamCallId {
-    /// The place of the call among those of its request.
-    pub(crate) fn number(self) -> usize {
-        self.0
-    }
-}
-
 /// One upstream call.
 #[derive(Debug)]
 struct UpstreamCall {
@@ -392,17 +385,6 @@ impl UpstreamCalls {
             account.add(&call.model, call.usage().as_ref(), call.reported.is_some(), call.breakpoints);
             account
         }))
-    }
-
-    /// What a call is charged so far.
-    pub(crate) fn charge_of(&self, UpstreamCallId(call): UpstreamCallId) -> Money {
-        let mut records = self.records.lock();
-        records
-            .calls
-            .get_mut(call)
-            .and_then(UpstreamCall::billed)
-            .map(|billed| billed.cost)
-            .unwrap_or_default()
     }
 
     /// The usage of a call so far.

@@ -4,8 +4,9 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use gw_limits::Reservation;
+use gw_wire::money::Money;
 
-use super::{Attempt, AttemptOutcome, AttemptState, Records, UpstreamCallId, UpstreamCalls};
+use super::{Attempt, AttemptOutcome, AttemptState, Records, UpstreamCall, UpstreamCallId, UpstreamCalls};
 use crate::plan::candidate::Candidate;
 
 /// A failed call of a part. It is an attempt of its own, because its part was asked for again.
@@ -24,7 +25,25 @@ pub(crate) struct FailedPart {
     pub(crate) held: Reservation,
 }
 
+impl UpstreamCallId {
+    /// The place of the call among those of its request.
+    pub(crate) fn number(self) -> usize {
+        self.0
+    }
+}
+
 impl UpstreamCalls {
+    /// What a call is charged so far.
+    pub(crate) fn charge_of(&self, UpstreamCallId(call): UpstreamCallId) -> Money {
+        let mut records = self.records.lock();
+        records
+            .calls
+            .get_mut(call)
+            .and_then(UpstreamCall::billed)
+            .map(|billed| billed.cost)
+            .unwrap_or_default()
+    }
+
     /// Ends a failed call as an attempt of its own, which began at this moment, so that its part can be asked for again. False: the request
     /// has made so many attempts already.
     pub(crate) fn fail_part(
