@@ -25,7 +25,7 @@ use crate::upstream::outcome::Answer;
 /// How long the head of a streamed answer waits for a first token. Until then a failure is a plain HTTP error.
 pub(crate) const COMMIT_AFTER: Duration = Duration::from_secs(10);
 /// How long a finished answer waits for the amount that its budgets have left.
-const MAX_WAIT_FOR_LEFT: Duration = Duration::from_secs(1);
+const MAX_WAIT_FOR_LEFT: Duration = Duration::from_millis(100);
 
 /// Calls upstreams for this request alone.
 ///

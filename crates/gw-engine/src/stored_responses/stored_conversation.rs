@@ -78,9 +78,10 @@ impl StoredConversation {
         self.candidates = self.ends.len();
     }
 
-    /// Copies the items of the next turn.
+    /// Copies the items of the next turn. A call that broke off has no output, and its arguments may be no JSON, so that no model takes it.
     pub(super) fn add_turn(&mut self, response: &StoredResponse) {
-        items_of(response).for_each(|item| self.push(item));
+        own_items(response).for_each(|item| self.push(item));
+        output_items(response.text()).filter(|item| !is_cut_call(*item)).for_each(|item| self.push(item));
     }
 
     /// Copies the items of the next turn, which was opened before.
@@ -164,6 +165,19 @@ impl StoredConversation {
 
 /// The items of a response: those before its turn if it holds them, its input and its output.
 fn items_of(response: &StoredResponse) -> impl Iterator<Item = View<'_>> {
-    let own = listed_items(&response.history).chain(listed_items(&response.input));
-    own.chain(output_items(response.text()))
+    own_items(response).chain(output_items(response.text()))
+}
+
+/// The items of a response without its output.
+fn own_items(response: &StoredResponse) -> impl Iterator<Item = View<'_>> {
+    listed_items(&response.history).chain(listed_items(&response.input))
+}
+
+/// Whether an item is a call of a tool that the model did not finish.
+fn is_cut_call(item: View<'_>) -> bool {
+    let [kind, status] = item.pick(["type", "status"]);
+    let is = |value: Option<View<'_>>, names: &[&str]| {
+        value.and_then(View::string).is_some_and(|text| names.contains(&&*text))
+    };
+    is(kind, &["function_call", "custom_tool_call"]) && is(status, &["incomplete"])
 }

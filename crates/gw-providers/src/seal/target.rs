@@ -140,6 +140,13 @@ impl ReplayTarget {
         }
     }
 
+    /// Whether a sealed string of any target is reasoning of a provider that does not sign it.
+    #[must_use]
+    pub fn is_unsigned(&self, sealed: &str) -> bool {
+        let opened = self.issuer.as_ref().and_then(|issuer| issuer.sealer.open(sealed));
+        opened.is_some_and(|(_, payload)| payload.first() == Some(&PLAIN))
+    }
+
     /// The signature or the encrypted data in a sealed string, for a body that is sent in the client's own dialect. None
     /// as with [`ReplayTarget::open`], and for reasoning that the provider did not sign.
     #[must_use]

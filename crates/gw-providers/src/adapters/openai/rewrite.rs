@@ -85,7 +85,8 @@ fn thoughts(text: &str, are_taken: bool, target: &ReplayTarget) -> (Option<Strin
         let details = details.filter(|details| are_taken && details.kind() == Kind::Array);
         let own = details.map(|details| own_entries(details, target)).unwrap_or_default();
         lost |= own.has_lost;
-        // The entries belong to the text. If all of them are another target's, the text is, too.
+        // The entries belong to the text. If all of them are another target's, the text is, too. Text that nobody signed stays: models
+        // that think in a loop of tools ask for it, also where another provider or another model has thought it.
         let is_foreign = own.has_lost && own.details.is_empty() && own.plain.is_empty();
         let (mut mark, mut has_text) = ('{', false);
         for (name, value) in message.members() {
@@ -109,6 +110,7 @@ fn thoughts(text: &str, are_taken: bool, target: &ReplayTarget) -> (Option<Strin
             write_str(&mut literal, &own.plain);
             push_member(&mut out, &mut mark, "\"reasoning_content\"", &String::from_utf8_lossy(&literal));
         }
+        lost |= own.has_unsigned && !has_text;
         out.push_str(if mark == '{' { "{}" } else { "}" });
     }
     out.push(']');
@@ -294,11 +296,30 @@ mod tests {
         let (sent, lost) = messages(&message(&both), quirks, &target);
         assert_eq!((sent.unwrap(), lost), (message(r#","reasoning_content":"mine""#), false));
         let other = Issuer::new(Sealer::random(), "p".into(), [1; 8]).target("m");
+        // It is not known of a seal with another key what it holds.
         for name in ["reasoning_content", "reasoning"] {
             let shown = format!(r#","{name}":"hm \"1\""{sealed}"#);
             assert_eq!(messages(&message(&shown), quirks, &other), (Some(message("")), true), "{name}");
         }
         assert_eq!(messages(&message(&sealed), quirks, &other), (Some(message("")), true));
+    }
+
+    #[test]
+    fn unsigned_reasoning_that_another_target_has_thought_keeps_its_text() {
+        let quirks = &presets::find("openrouter").unwrap().quirks;
+        let sealer = Sealer::random();
+        let [one, two] = ["a", "b"]
+            .map(|name| Issuer::new(sealer.clone(), name.into(), [1; 8]).target("kimi-k2-thinking"));
+        let entry = format!(
+            r#","reasoning_details":[{{"type":"reasoning.encrypted","data":"{}"}}]"#,
+            one.seal_plain("hm").unwrap()
+        );
+        let message = |details: &str| format!(r#"[{{"role":"assistant","content":null{details}}}]"#);
+        let shown = r#","reasoning_content":"hm""#;
+        let (sent, lost) = messages(&message(&format!("{shown}{entry}")), quirks, &two);
+        assert_eq!((sent.unwrap(), lost), (message(shown), false));
+        // Without the text beside it, nothing is left to send.
+        assert_eq!(messages(&message(&entry), quirks, &two), (Some(message("")), true));
     }
 
     #[test]

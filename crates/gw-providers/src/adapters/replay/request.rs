@@ -60,6 +60,8 @@ pub(in crate::adapters) enum EntryUse {
     Opened(String),
     /// The entry was sealed reasoning without a signature. The reasoning goes back as plain text.
     Plain(String),
+    /// As `Plain`, from another target. No provider signed the text beside it, so that it may go to any model.
+    Unsigned,
     /// The entry belongs to another target, or to an unknown one.
     Dropped,
 }
@@ -73,7 +75,8 @@ fn use_of(
 ) -> EntryUse {
     if let Some((member, sealed)) = signed_member(entry).filter(|_| target.seals()) {
         let opened = opened(entry, member, &sealed, target);
-        let origin = if opened == EntryUse::Dropped { EntryOrigin::Other } else { EntryOrigin::Own };
+        let is_other = matches!(opened, EntryUse::Dropped | EntryUse::Unsigned);
+        let origin = if is_other { EntryOrigin::Other } else { EntryOrigin::Own };
         origins.of(entry, origin);
         return opened;
     }
@@ -96,6 +99,7 @@ fn opened(entry: View<'_>, member: &str, sealed: &str, target: &ReplayTarget) ->
             EntryUse::Opened(restored(&String::from_utf8_lossy(&payload), entry))
         }
         Some(OpenedSeal::Plain(text)) => EntryUse::Plain(text),
+        None if target.is_unsigned(sealed) => EntryUse::Unsigned,
         None => EntryUse::Dropped,
     }
 }
@@ -141,6 +145,7 @@ pub(in crate::adapters) fn keep_own<'a>(
             }
             let is_thought = !order::is_order(entry);
             has_own |= is_thought && *used != EntryUse::Dropped;
+            lost |= *used == EntryUse::Unsigned;
             has_dropped |= is_thought && *used == EntryUse::Dropped;
             match used {
                 EntryUse::Kept => message.reasoning_details.push(entry),
@@ -153,7 +158,7 @@ pub(in crate::adapters) fn keep_own<'a>(
                     message.reasoning_details.extend(is_ordered.then(|| View::new(order::PLAIN_PLACE)));
                 }
                 EntryUse::Dropped if order::is_order(entry) => {}
-                EntryUse::Dropped => {
+                EntryUse::Dropped | EntryUse::Unsigned => {
                     message.reasoning_details.extend(is_ordered.then(|| View::new(order::DROPPED_PLACE)));
                 }
             }
@@ -216,6 +221,8 @@ pub(in crate::adapters) struct OwnEntries {
     pub(in crate::adapters) plain: String,
     /// Whether entries were left out.
     pub(in crate::adapters) has_lost: bool,
+    /// Whether another model's reasoning that nobody signed was among the entries.
+    pub(in crate::adapters) has_unsigned: bool,
 }
 
 /// The entries that go back to a provider of OpenAI's dialect. An unsigned entry without an origin stays, because the
@@ -230,6 +237,7 @@ pub(in crate::adapters) fn own_entries(details: View<'_>, target: &ReplayTarget)
         match use_of(entry, &mut origins, target, |_| true) {
             _ if is_order => {}
             EntryUse::Dropped => own.has_lost = true,
+            EntryUse::Unsigned => own.has_unsigned = true,
             EntryUse::Plain(text) => own.plain.push_str(&text),
             EntryUse::Opened(entry) => {
                 own.details.push(if own.details.is_empty() { '[' } else { ',' });

@@ -118,6 +118,18 @@ async fn a_torn_response_has_its_open_call_or_reasoning_as_far_as_it_came() {
         let (name, last) = seen.last().expect("an event");
         let output = json!([item(), with(added, whole)]);
         assert_eq!((name.as_str(), &last["response"]["output"]), ("response.failed", &output), "{kind}");
+        // The conversation goes on without what no model can take back.
+        world.upstream.enqueue(Answer::json(200, &object("completed", json!({"output": [item()]}))));
+        let more = with(response("acme/fast"), json!({"previous_response_id": last["response"]["id"]}));
+        ask_responses(&world.client, &more).await.ok();
+        let sent = world.upstream.last().json();
+        let kinds: Vec<&str> = sent["input"]
+            .as_array()
+            .expect("items")
+            .iter()
+            .map(|turn| turn["type"].as_str().unwrap_or("message"))
+            .collect();
+        assert_eq!(kinds, ["message", "message", "message"], "{kind}: {sent}");
     }
 }
 
