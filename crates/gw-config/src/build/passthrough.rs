@@ -114,7 +114,8 @@ fn of_provider(
     if providers.contains(name) {
         return;
     }
-    let hint = report.search(|| did_you_mean(name, providers.iter().map(String::as_str)));
+    let others = || providers.iter().map(String::as_str).filter(|other| !is_demo(root, other));
+    let hint = report.search(|| did_you_mean(name, others()));
     report.fault_with_hint(at, &path, "is not the name of a provider", hint);
 }
 

@@ -33,9 +33,10 @@ pub(super) fn reconcile(
             }
         }
         let provider = providers.iter().find(|known| known.name == entry.provider);
-        if provider.is_some_and(|provider| ReportApi::of(provider).is_none()) {
-            let fault = "has no reports that the gateway can read; name OpenAI, Anthropic or OpenRouter";
-            report.fault(table.position("provider"), &table.path("provider"), fault);
+        if entry.nightly && provider.is_some_and(|provider| ReportApi::of(provider).is_none()) {
+            let fault =
+                "needs a provider whose reports the gateway can read: OpenAI, Anthropic or OpenRouter";
+            report.fault(table.position("nightly"), &table.path("nightly"), fault);
         }
         entries.push(entry);
     }

@@ -2,6 +2,7 @@
 
 use gw_config::paths::DataDirError;
 use gw_config::setup::Setup;
+use gw_config::stored_configuration::overlay::OverlayError;
 use gw_config::stored_configuration::{self, MergeError};
 use gw_config::{encryption_key, paths};
 use gw_limits::{RedisFacts, RedisSettings};
@@ -150,8 +151,13 @@ async fn check_stored_configuration(setup: &Setup, store: &Store, report: &mut D
                 report.add(DoctorFinding::failed(check, subject, &problem).remedy(remedy));
             }
         }
+        Err(error @ MergeError::Overlay(OverlayError::Secret { .. })) => {
+            let remedy = "give the gateway the encryption key with which it has sealed its secrets: in secret.key of the data directory, \
+                          in the store, or in MODEL_GATEWAY_ENCRYPTION_KEY";
+            report.add(DoctorFinding::failed(check, subject, &error.to_string()).remedy(remedy));
+        }
         Err(error @ MergeError::Overlay(_)) => {
-            let remedy = "put the old secret.key back into the data directory, or set MODEL_GATEWAY_ENCRYPTION_KEY to its content";
+            let remedy = "correct what the finding names, and run doctor again";
             report.add(DoctorFinding::failed(check, subject, &error.to_string()).remedy(remedy));
         }
     }

@@ -61,7 +61,11 @@ fn check_and_serve_refuse_what_no_start_can_use() {
             "gateway.toml:10:16",
             "'listen'",
         ),
-        ("[[reconcile]]\nprovider = \"demo\"\nadmin_key = \"sk-y\"\n", "gateway.toml:9:12", "OpenRouter"),
+        (
+            "[[reconcile]]\nprovider = \"demo\"\nadmin_key = \"sk-y\"\nnightly = true\n",
+            "gateway.toml:11:11",
+            "OpenRouter",
+        ),
         (
             "[aliases]\nhelp = [\"demo/chat\"]\n[[cache.semantic]]\nalias = \"help\"\nembedding_model = \"demo/none\"\n",
             "gateway.toml:12:19: cache.semantic[0].embedding_model",
