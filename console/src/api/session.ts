@@ -1,6 +1,6 @@
 import { type QueryClient, queryOptions, useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
-import { createContext, useContext } from "react";
-import { bodyOf, client } from "./client";
+import { createContext, useContext, useEffect, useEffectEvent } from "react";
+import { apiUrl, bodyOf, client } from "./client";
 import { ApiError } from "./errors";
 import type { Session } from "./pending";
 
@@ -53,8 +53,13 @@ const ANSWERS = {
   predicate: (query: { queryKey: readonly unknown[] }) => query.queryKey[0] !== sessionQuery.queryKey[0],
 };
 
+/** Whether two sessions have other rights to what was read: they are of two holders, or the role has changed. */
+export function isAnother(session: SignedIn, before: SignedIn): boolean {
+  return session.id !== before.id || session.role !== before.role;
+}
+
 /** Forgets what another session has read. */
-function forgetAnswers(queries: QueryClient): void {
+export function forgetAnswers(queries: QueryClient): void {
   queries.removeQueries(ANSWERS);
 }
 
@@ -74,11 +79,32 @@ export function useSignIn(ended: SignedIn | null = null) {
     onSuccess: async (session) => {
       // An answer that is still under way was asked for without the new session, and must not replace it.
       await queries.cancelQueries();
-      if (ended === null || session.id !== ended.id) forgetAnswers(queries);
+      if (ended === null || !isSignedIn(session) || isAnother(session, ended)) forgetAnswers(queries);
       queries.setQueryData(sessionQuery.queryKey, session);
       if (ended !== null) await queries.invalidateQueries(ANSWERS);
     },
   });
+}
+
+/** Tells the other tabs of a sign-out. Another gateway at this origin, under another path, has a channel of its own. */
+const signOuts = new BroadcastChannel(`signed-out ${apiUrl("/auth/logout")}`);
+
+/** Signs this tab out as well when the reader signs out in another one, because all tabs share the cookie. */
+export function useSignOutElsewhere(onSignedOut: () => void): void {
+  const queries = useQueryClient();
+  const leave = useEffectEvent(async () => {
+    onSignedOut();
+    await queries.cancelQueries();
+    // The screens go at once, also while the gateway does not answer.
+    queries.setQueryData(sessionQuery.queryKey, (session) => session && { ...session, signed_in: false });
+    forgetAnswers(queries);
+    await queries.invalidateQueries({ queryKey: sessionQuery.queryKey });
+  });
+  useEffect(() => {
+    const onMessage = () => void leave();
+    signOuts.addEventListener("message", onMessage);
+    return () => signOuts.removeEventListener("message", onMessage);
+  }, []);
 }
 
 /** Ends the session. `onSignedOut` is told before the screens learn of it. */
@@ -88,6 +114,7 @@ export function useSignOut(onSignedOut: () => void) {
     mutationFn: async () => {
       await client.POST("/auth/logout");
       onSignedOut();
+      signOuts.postMessage(null);
     },
     onSettled: async () => {
       await queries.cancelQueries();

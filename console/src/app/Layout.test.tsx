@@ -6,11 +6,12 @@ import {
   createRouter,
   RouterProvider,
 } from "@tanstack/react-router";
-import { cleanup, fireEvent, render, screen, waitFor } from "@testing-library/react";
+import { act, cleanup, fireEvent, render, screen, waitFor } from "@testing-library/react";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { bodyOf, client } from "@/api/client";
+import { apiUrl, bodyOf, client } from "@/api/client";
 import { useSignedIn } from "@/api/session";
 import { Loaded } from "@/components/Loaded";
+import { useOfferedKey } from "@/screens/clients/newKey";
 import { Layout } from "./Layout";
 import { createQueryClient } from "./queries";
 
@@ -27,7 +28,7 @@ const rights = { read: true, operate: true, configure: true, generate: true, rea
 const api = { same_origin: true, listen: "127.0.0.1:4000", public_url: null };
 const sessionOf = (id: string) => ({
   ...NOBODY,
-  ...{ signed_in: true, kind: "key", id, name: id, role: "admin", team: null, rights, api },
+  ...{ signed_in: true, kind: "key", id, name: id, role, team: null, rights, api },
 });
 
 /** The client takes the `fetch` of the moment in which it is loaded. */
@@ -39,6 +40,9 @@ const browser = vi.hoisted(() => {
 
 /** Whose session the gateway knows. */
 let holder: string | null = "boss";
+let role = "admin";
+let areKeysOpen = true;
+let queries = createQueryClient();
 
 async function gateway(request: Request): Promise<Response> {
   const { pathname } = new URL(request.url);
@@ -46,12 +50,14 @@ async function gateway(request: Request): Promise<Response> {
   if (pathname === "/auth/key") holder = (await request.json()).key;
   if (pathname.startsWith("/auth/")) return Response.json(holder ? sessionOf(holder) : NOBODY);
   const error = { message: "No key.", code: "invalid_api_key" };
-  return holder ? Response.json({ data: [] }) : Response.json({ error }, { status: 401 });
+  if (holder && !areKeysOpen) return new Promise(() => {});
+  return holder ? Response.json({ data: [holder] }) : Response.json({ error }, { status: 401 });
 }
 
 /** A screen with a form that stands beside what was read. */
 function Form() {
   const { name } = useSignedIn();
+  const offered = useOfferedKey();
   const read = useQuery({ queryKey: ["keys"], queryFn: () => bodyOf(client.GET("/admin/v1/keys")) });
   return (
     <Loaded query={read} what="the keys">
@@ -60,6 +66,7 @@ function Form() {
           <title>Form · Model Gateway</title>
           <input aria-label="Note" />
           <p>Read as {name}</p>
+          {offered ? <code>{offered}</code> : null}
           <button type="button" onClick={() => read.refetch()}>
             Read
           </button>
@@ -75,7 +82,7 @@ function show(): void {
   const history = createMemoryHistory({ initialEntries: ["/"] });
   const router = createRouter({ routeTree: root.addChildren([form]), history });
   render(
-    <QueryClientProvider client={createQueryClient()}>
+    <QueryClientProvider client={queries}>
       {/* biome-ignore lint/suspicious/noExplicitAny: the types know the console's router only */}
       <RouterProvider router={router as any} />
     </QueryClientProvider>,
@@ -99,12 +106,16 @@ function noteNow(): string {
 
 beforeEach(() => {
   holder = "boss";
+  role = "admin";
+  areKeysOpen = true;
+  queries = createQueryClient();
   browser.answer = gateway;
   vi.stubGlobal("scrollTo", () => {});
   vi.stubGlobal("matchMedia", () => ({ addEventListener() {}, removeEventListener() {} }));
 });
 afterEach(() => {
   cleanup();
+  vi.useRealTimers();
   vi.unstubAllGlobals();
 });
 
@@ -142,4 +153,55 @@ it("keeps nothing after a sign-out, and gives no reason", async () => {
   expect(screen.queryByLabelText("Note")).toBeNull();
   await signIn("boss");
   expect(noteNow()).toBe("");
+});
+
+it.each([
+  ["another key", () => (holder = "other")],
+  ["another role", () => (role = "viewer")],
+])("shows nothing that was read when another tab brings the session of %s", async (_, change) => {
+  show();
+  await write("half a sentence");
+  change();
+  areKeysOpen = false;
+  await queries.invalidateQueries({ queryKey: ["session"] });
+  await waitFor(() => expect(screen.queryByLabelText("Note")).toBeNull());
+  expect(queries.getQueryData(["keys"])).toBeUndefined();
+  expect(screen.queryByRole("navigation")).not.toBeNull();
+});
+
+it("keeps nothing after a sign-out in another tab, and tells the other tabs of its own", async () => {
+  const otherTab = new BroadcastChannel(`signed-out ${apiUrl("/auth/logout")}`);
+  const told = vi.fn();
+  otherTab.addEventListener("message", told);
+  show();
+  await write("half a sentence");
+  holder = null;
+  otherTab.postMessage(null);
+  await screen.findByLabelText("Key");
+  expect(screen.queryByText(/^Your session has ended/)).toBeNull();
+  expect(screen.queryByLabelText("Note")).toBeNull();
+  expect(queries.getQueryData(["keys"])).toBeUndefined();
+  await signIn("boss");
+  expect(noteNow()).toBe("");
+  expect(told).not.toHaveBeenCalled();
+  fireEvent.click(screen.getByRole("button", { name: "Sign out" }));
+  await waitFor(() => expect(told).toHaveBeenCalledOnce());
+  otherTab.close();
+});
+
+it("forgets the key just made when a session ends, and its screens after 30 minutes", async () => {
+  vi.useFakeTimers({ toFake: ["Date", "setInterval", "clearInterval"] });
+  show();
+  await write("half a sentence");
+  queries.setQueryData(["the key just made"], "sk-gw-secret");
+  await screen.findByText("sk-gw-secret");
+  holder = null;
+  fireEvent.click(screen.getByRole("button", { name: "Read" }));
+  await screen.findByText(/^Your session has ended/);
+  await waitFor(() => expect(queries.getQueryData(["the key just made"])).toBeUndefined());
+  act(() => void vi.advanceTimersByTime(29 * 60_000));
+  expect(noteNow()).toBe("half a sentence");
+  act(() => void vi.advanceTimersByTime(60_000));
+  expect(screen.queryByLabelText("Note")).toBeNull();
+  expect(queries.getQueryData(["keys"])).toBeUndefined();
 });

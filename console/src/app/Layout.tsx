@@ -1,6 +1,15 @@
+import { useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet } from "@tanstack/react-router";
-import { Activity, lazy, Suspense, useEffect, useState } from "react";
-import { BegunSession, isSignedIn, type SignedIn, useSession } from "@/api/session";
+import { Activity, lazy, Suspense, useEffect, useEffectEvent, useState } from "react";
+import {
+  BegunSession,
+  forgetAnswers,
+  isAnother,
+  isSignedIn,
+  type SignedIn,
+  useSession,
+  useSignOutElsewhere,
+} from "@/api/session";
 import { Button } from "@/components/Button";
 import { Loading, Problem } from "@/components/Notice";
 import { navFor } from "./nav";
@@ -13,20 +22,34 @@ const CommandPalette = lazy(() => import("./CommandPalette"));
 
 /**
  * Everything around the screens. Without a session it is the sign-in, and the address stays. When a session ends by itself,
- * its screens wait behind the sign-in with what the reader typed. They come back for the same key only.
+ * its screens wait behind the sign-in with what the reader typed, for half an hour. They come back for the same key only.
  */
 export function Layout() {
+  const queries = useQueryClient();
   const session = useSession();
   const link = useSignInLink();
   const [begun, setBegun] = useState<SignedIn | null>(null);
   const current = isSignedIn(session.data) && !link.isSigningIn ? session.data : null;
   const [isLeft, setLeft] = useState(false);
-  if (current !== null && current !== begun) setBegun(current);
+  if (current !== null && current !== begun) {
+    // Another tab can replace the session of this one. The screens below must not find what the old one has read.
+    if (begun !== null && isAnother(current, begun)) {
+      forgetAnswers(queries);
+      setLeft(false);
+    }
+    setBegun(current);
+  }
   if (current === null && isLeft) {
     setBegun(null);
     setLeft(false);
   }
-  useHeldAnswers(current === null && begun !== null);
+  const isWaiting = current === null && begun !== null;
+  useHeldAnswers(isWaiting);
+  useWaitLimit(isWaiting, () => {
+    forgetAnswers(queries);
+    setLeft(true);
+  });
+  useSignOutElsewhere(() => setLeft(true));
   if (session.data === undefined) {
     return (
       <main className="p-6">
@@ -49,12 +72,33 @@ export function Layout() {
       {shown ? (
         <Activity mode={current ? "visible" : "hidden"}>
           <BegunSession value={shown}>
-            <Frame key={shown.id} session={shown} linkError={link.error} onSignedOut={() => setLeft(true)} />
+            <Frame
+              key={`${shown.id} ${shown.role}`}
+              session={shown}
+              linkError={link.error}
+              onSignedOut={() => setLeft(true)}
+            />
           </BegunSession>
         </Activity>
       ) : null}
     </>
   );
+}
+
+const WAIT_LIMIT_MS = 30 * 60_000;
+const WAIT_LOOK_MS = 30_000;
+
+/** Calls `onLimit` after half an hour of waiting. The clock decides, because timers stand still while a machine sleeps. */
+function useWaitLimit(isWaiting: boolean, onLimit: () => void): void {
+  const end = useEffectEvent(onLimit);
+  useEffect(() => {
+    if (!isWaiting) return;
+    const since = Date.now();
+    const timer = setInterval(() => {
+      if (Date.now() - since >= WAIT_LIMIT_MS) end();
+    }, WAIT_LOOK_MS);
+    return () => clearInterval(timer);
+  }, [isWaiting]);
 }
 
 interface FrameProps {

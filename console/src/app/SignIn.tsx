@@ -22,7 +22,8 @@ export function SignIn({ session, ended, isLinkSigningIn, linkError }: SignInPro
       <h1>Sign in to Model Gateway</h1>
       {ended ? (
         <Notice look="warn">
-          Your session has ended. Sign in again. With the same key you find the screen as you left it.
+          Your session has ended. Sign in again.
+          {ended.kind === "key" ? " With the same key you find the screen as you left it." : null}
         </Notice>
       ) : null}
       <Advice session={session} />

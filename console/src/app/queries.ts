@@ -2,6 +2,7 @@ import { MutationCache, QueryCache, QueryClient, QueryObserver, useQueryClient }
 import { useEffect } from "react";
 import { ApiError } from "@/api/errors";
 import { lookAtSession, sessionQuery } from "@/api/session";
+import { forgetOfferedKey } from "@/screens/clients/newKey";
 
 /** The cache of everything that the screens have read. A session that ended leads back to the sign-in. */
 export function createQueryClient(): QueryClient {
@@ -22,11 +23,12 @@ export function createQueryClient(): QueryClient {
   return queries;
 }
 
-/** Keeps what the screens behind the sign-in have read, because their forms are gone without it. Nothing is asked for. */
+/** Keeps what the screens behind the sign-in have read, because their forms are gone without it. Nothing is asked for, and no secret is kept. */
 export function useHeldAnswers(areHeld: boolean): void {
   const queries = useQueryClient();
   useEffect(() => {
     if (!areHeld) return;
+    forgetOfferedKey(queries);
     const held = queries.getQueryCache().getAll();
     const ends = held.map((query) =>
       new QueryObserver(queries, { ...query.options, queryKey: query.queryKey, enabled: false }).subscribe(

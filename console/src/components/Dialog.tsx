@@ -14,7 +14,8 @@ interface DialogProps {
 function useDialogFocus() {
   const opener = useRef<Element>(null);
   function onOpenAutoFocus(event: Event) {
-    opener.current = document.activeElement;
+    // A dialog that comes back with its screen after a sign-in has no new opener.
+    if (document.activeElement !== document.body) opener.current = document.activeElement;
     if (!(event.currentTarget instanceof HTMLElement)) return;
     const field = event.currentTarget.querySelector<HTMLElement>("input, textarea, select");
     if (!field) return;

@@ -1,8 +1,8 @@
-import { skipToken, useQuery, useQueryClient } from "@tanstack/react-query";
+import { type QueryClient, skipToken, useQuery, useQueryClient } from "@tanstack/react-query";
 
 const PLACE = ["the key just made"];
 
-/** Keeps a secret that was just made in the memory of this page, until the page closes or somebody signs in or out. */
+/** Keeps a secret that was just made in the memory of this page, until the page closes or the session ends. */
 export function useOfferKey(): (secret: string | null) => void {
   const queries = useQueryClient();
   return (secret) => {
@@ -12,6 +12,11 @@ export function useOfferKey(): (secret: string | null) => void {
     });
     queries.setQueryData(PLACE, secret);
   };
+}
+
+/** Forgets the secret that was just made, because the sign-in of an ended session may stand open for anybody. */
+export function forgetOfferedKey(queries: QueryClient): void {
+  queries.removeQueries({ queryKey: PLACE });
 }
 
 /** The secret that was just made, if there is one. */

@@ -51,6 +51,26 @@ it("keeps the begin of an answer whose stream fails", async () => {
   expect(run?.error).toBeInstanceOf(ApiError);
 });
 
+it("tells a connection that is lost within an answer from a gateway that does not answer", async () => {
+  const chunk = new TextEncoder().encode('data: {"choices":[{"delta":{"content":"Hi"}}]}\n\n');
+  const chunks = [chunk];
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller) {
+      const next = chunks.shift();
+      if (next) controller.enqueue(next);
+      else controller.error(new TypeError("network error"));
+    },
+  });
+  vi.stubGlobal("fetch", async () => new Response(body));
+  const broken = await lastRun();
+  expect(broken).toMatchObject({ state: "failed", answer: { text: "Hi" } });
+  expect(broken?.error?.message).toBe("The answer broke off.");
+  vi.stubGlobal("fetch", async () => {
+    throw new TypeError("Failed to fetch");
+  });
+  expect((await lastRun())?.error?.message).toBe("The gateway does not answer.");
+});
+
 it("is stopped by its reader and not failed", async () => {
   const controller = new AbortController();
   controller.abort();

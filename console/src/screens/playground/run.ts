@@ -32,6 +32,12 @@ export function isWithoutSession(run: Run): boolean {
   return run.error instanceof ApiError && run.error.status === 401;
 }
 
+/** The error of an answer that had begun. Browsers throw a `TypeError` for a lost connection, as for a call without an answer. */
+function brokenOff(error: unknown): Error {
+  if (error instanceof TypeError) return new Error("The answer broke off.", { cause: error });
+  return error instanceof Error ? error : new Error(String(error));
+}
+
 /** Sends a request and tells `show` how its answer grows. It answers with the run at its end, and never throws. */
 export async function send(
   surface: Surface,
@@ -48,6 +54,8 @@ export async function send(
       headers: { "content-type": "application/json" },
       body: JSON.stringify(body),
       signal,
+    }).catch((failure) => {
+      throw unanswered(failure);
     });
     run = { ...run, requestId: response.headers.get("x-request-id") };
     if (!response.ok) throw await errorOf(response);
@@ -65,7 +73,7 @@ export async function send(
     const error = failed && new ApiError(IN_STREAM, failed.code, failed.message, run.requestId);
     run = { ...run, state: error ? "failed" : "done", error };
   } catch (failure) {
-    const error = unanswered(failure);
+    const error = brokenOff(failure);
     run = signal.aborted ? { ...run, state: "stopped" } : { ...run, state: "failed", error };
   }
   const ended = { ...run, totalMs: performance.now() - started };

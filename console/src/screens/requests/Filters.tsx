@@ -1,5 +1,5 @@
 import { Link } from "@tanstack/react-router";
-import { type FormEvent, useEffect, useState } from "react";
+import { type FormEvent, useState } from "react";
 import { Select, TextField } from "@/components/Field";
 import { RangePicker } from "@/components/RangePicker";
 import { FILTERS, type Filter, type RequestsSearch } from "./search";
@@ -118,7 +118,12 @@ interface TextFilterProps {
 /** A filter that is applied with Enter or when the reader leaves it, so that half a word asks for nothing. */
 function TextFilter({ label, type, value, onCommit }: TextFilterProps) {
   const [typed, setTyped] = useState(value);
-  useEffect(() => setTyped(value), [value]);
+  const [last, setLast] = useState(value);
+  // An effect would also run when the screen comes back after a sign-in, and erase what was typed.
+  if (value !== last) {
+    setLast(value);
+    setTyped(value);
+  }
 
   function commit(event?: FormEvent) {
     event?.preventDefault();
