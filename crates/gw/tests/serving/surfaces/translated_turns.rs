@@ -175,13 +175,13 @@ fn stopped_cohere(stream: bool) -> Answer {
 }
 
 /// The provider, its model, and its plain or streamed answer.
-type Told = (&'static str, &'static str, fn(bool) -> Answer);
+type StoppedAnswer = (&'static str, &'static str, fn(bool) -> Answer);
 
 /// Neither API tells which sequence it was. It is known if the request has only one.
 #[tokio::test]
 async fn the_only_stop_sequence_of_a_request_is_told_where_the_upstream_stops_at_one() {
     let providers = Providers::start().await;
-    let answers: [Told; 2] = [
+    let answers: [StoppedAnswer; 2] = [
         ("nova", "nova/amazon.nova-pro-v1:0", stopped_converse),
         ("cohere", "cohere/command-a-03-2025", stopped_cohere),
     ];
