@@ -24,8 +24,8 @@ use crate::upstream::outcome::Answer;
 
 /// How long the head of a streamed answer waits for a first token. Until then a failure is a plain HTTP error.
 pub(crate) const COMMIT_AFTER: Duration = Duration::from_secs(10);
-/// How long a finished answer waits for the amount that its budgets have left.
-const MAX_WAIT_FOR_LEFT: Duration = Duration::from_millis(100);
+/// How long a finished answer waits until the ledger tells what its budgets have left.
+const MAX_WAIT_FOR_LEFT: Duration = Duration::from_secs(2);
 
 /// Calls upstreams for this request alone.
 ///
@@ -121,7 +121,9 @@ pub(crate) async fn budget_left(
     }
     let left = match limiter.least_left_here(subjects) {
         Some(left) => left,
-        // A header must not hold up an answer while the ledger or Redis is slow.
+        // Redis has a time limit of its own.
+        None if limiter.generations().is_some() => Box::pin(limiter.least_left(subjects)).await,
+        // A header must not hold up an answer while the ledger is slow.
         None => {
             let learned =
                 tokio::time::timeout(MAX_WAIT_FOR_LEFT, Box::pin(limiter.least_left(subjects))).await;
