@@ -182,8 +182,8 @@ impl BudgetState {
                 let money = &mut *self.money.lock();
                 let amounts = money.of(budget.period);
                 let Some(ended) = &amounts.ended_meanwhile else { continue };
-                // Nobody knows whether the answer has the requests that ended during this question. At last they count beside it: to count
-                // them twice is safer than not at all.
+                // The answer may lack the requests that ended during this question, so the ledger is asked about them. After the last
+                // question they count beside the answer: to count a request twice is safer than to lose it.
                 let is_of_all = ended.len() == requests.len() || number == MAX_QUESTIONS;
                 if amounts.start == start && !amounts.is_known && is_of_all {
                     amounts.learn(&spending);

@@ -164,7 +164,7 @@ pub const SEAL_PREFIX: &str = "gw1.";
 /// The format of the entries of `reasoning_details` that hold Gemini's signatures.
 pub const GEMINI_SIGNATURES: &str = "google-gemini-v1";
 
-/// What a seal of the gateway adds to a string, in bytes before base64: the nonce, the tag, and the names of the target.
+/// The bytes that a seal of the gateway adds to a string, before base64: the nonce, the tag, and the names of the target.
 const SEAL_OVERHEAD_BYTES: usize = 128;
 
 /// The size of encrypted thoughts in the entries of `reasoning_details`. Readable thoughts have events of their own, which count, and

@@ -199,7 +199,7 @@ fn over_budget(used: &SubjectUse) -> String {
     let (spent, reserved) =
         used.budget.map(|spending| (spending.spent_femtos, spending.reserved_femtos)).unwrap_or_default();
     let anew = match budget.and_then(|budget| Some((budget.period, end_of(budget.period)?))) {
-        // Nobody knows here when the next amount was spent, so the end of the step is no promise.
+        // This place does not know when the next amount was spent, so the end of the step is no promise.
         Some((period, end)) if period.step().is_some() => {
             let name = period.as_str();
             format!(" Its period is the last {name}: what was spent longest ago may leave it from {end} on.")

@@ -38,7 +38,7 @@ type BodyPiece = Option<Bytes>;
 pub(crate) struct SingleStream {
     body: UpstreamBody,
     decoder: Box<dyn StreamDecoder>,
-    /// What came beyond the most bytes of a step.
+    /// Bytes that arrived and that the next steps read.
     rest: Bytes,
     heavy: Option<BodyPiece>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct MergedStream {
 
 struct TrackedStream {
     source: SubStream,
-    /// What came beyond the most bytes of a step.
+    /// Bytes that arrived and that the next steps read.
     rest: Bytes,
     seen: StreamUsage,
     /// Its end marker arrived.

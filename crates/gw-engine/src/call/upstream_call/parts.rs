@@ -33,7 +33,7 @@ impl UpstreamCallId {
 }
 
 impl UpstreamCalls {
-    /// What a call is charged so far.
+    /// The charge of a call so far.
     pub(crate) fn charge_of(&self, UpstreamCallId(call): UpstreamCallId) -> Money {
         let mut records = self.records.lock();
         records

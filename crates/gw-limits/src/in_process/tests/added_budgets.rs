@@ -129,7 +129,7 @@ async fn requests_that_end_during_each_question_count_at_last() {
         world.ledger.counted.lock().push(id);
     });
     assert_eq!(questions.await, MAX_QUESTIONS);
-    // Nobody knows whether the last answer has the last request, so it counts beside the answer.
+    // The last answer may lack the last request, so the request counts beside the answer.
     assert_eq!(figures(&key[0]), (50_000_000, 0));
 }
 

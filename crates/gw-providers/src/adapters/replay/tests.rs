@@ -174,7 +174,7 @@ fn sealed_plain_reasoning_becomes_the_reasoning_of_its_message() {
         (Value::Null, own(), Some("hm"), false),
         (json!("mine"), own(), Some("mine"), false),
         (Value::Null, target("q", 1, "m"), None, true),
-        // Nobody signed the text, so that models which take such text still get it.
+        // The text has no signature of a provider, so models that take plain reasoning still get it.
         (json!("hm"), target("q", 1, "m"), Some("hm"), true),
     ] {
         let request = request(&message(own_text));
