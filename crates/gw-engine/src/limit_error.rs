@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gw_limits::{Refusal, SubjectKind};
+use gw_store::Period;
 use gw_wire::money::Money;
 
 use crate::error::{Error, Kind};
@@ -35,7 +36,7 @@ pub(crate) fn error(refusal: &Refusal) -> Error {
         Refusal::InFlight { subject, limit } => {
             too_fast(&format!("This {subject} has {limit} requests in flight, which is its limit."), CONCURRENCY_RETRY_AFTER)
         }
-        Refusal::Budget { subject, resets_in, .. } => over_budget(subject, "", resets_in),
+        Refusal::Budget { subject, period, resets_in, .. } => over_budget(subject, "", (period, resets_in)),
         Refusal::StoreUnavailable => Error::new(
             Kind::BudgetStoreUnavailable,
             "The budget of this key cannot be looked up now, so the request is refused.",
@@ -48,10 +49,10 @@ pub(crate) fn error(refusal: &Refusal) -> Error {
 /// cannot shorten them. The error advises a smaller `max_tokens` if the budget has enough left for short answers.
 pub(crate) fn reservation_error(refusal: &Refusal, shortest: Option<Money>) -> Error {
     match *refusal {
-        Refusal::Budget { subject, resets_in, left_nano }
+        Refusal::Budget { subject, period, resets_in, left_nano }
             if shortest.is_some_and(|cost| cost <= Money::from_femtos(i128::from(left_nano) * NANO_USD)) =>
         {
-            over_budget(subject, " A smaller 'max_tokens' lowers this cost.", resets_in)
+            over_budget(subject, " A smaller 'max_tokens' lowers this cost.", (period, resets_in))
         }
         _ => error(refusal),
     }
@@ -76,15 +77,20 @@ pub(crate) fn unpriced(refusing: &str, model: &str) -> Error {
     )
 }
 
-fn over_budget(subject: SubjectKind, advice: &str, resets_in: Option<Duration>) -> Error {
-    let period = match resets_in {
-        Some(wait) => format!(" The budget is counted anew in {}.", in_words(wait)),
+fn over_budget(subject: SubjectKind, advice: &str, (period, resets_in): (Period, Option<Duration>)) -> Error {
+    let ending = match resets_in.map(in_words) {
+        // The refusal does not tell when the next amount was spent, so the end of the step is no promise.
+        Some(wait) if period.step().is_some() => {
+            let name = period.as_str();
+            format!(" Its period is the last {name}: what was spent longest ago may leave it in {wait}.")
+        }
+        Some(wait) => format!(" The budget is counted anew in {wait}."),
         None => String::new(),
     };
     Error::new(
         Kind::InsufficientQuota,
         format!(
-            "The budget of this {subject} cannot cover the highest possible cost of this request beside the amounts already spent and reserved.{advice}{period}"
+            "The budget of this {subject} cannot cover the highest possible cost of this request beside the amounts already spent and reserved.{advice}{ending}"
         ),
     )
 }
@@ -99,7 +105,11 @@ fn too_fast(message: &str, wait: Duration) -> Error {
 /// A duration in hours or days, rounded up.
 fn in_words(wait: Duration) -> String {
     let hours = wait.as_secs().div_ceil(3600);
-    if hours <= 48 { format!("{hours} hours") } else { format!("{} days", hours.div_ceil(24)) }
+    match hours {
+        1 => "1 hour".to_owned(),
+        ..=48 => format!("{hours} hours"),
+        _ => format!("{} days", hours.div_ceil(24)),
+    }
 }
 
 #[cfg(test)]
@@ -119,18 +129,45 @@ mod tests {
         assert_eq!((never.retry(), slow.retry()), (Retry::Useless, Retry::AfterWait));
         let poor = error(&Refusal::Budget {
             subject: SubjectKind::Team,
+            period: Period::Day,
             resets_in: Some(Duration::from_secs(7_000)),
             left_nano: 0,
         });
         assert_eq!((poor.status(), poor.code(), poor.retry_after), (429, "insufficient_quota", None));
-        assert!(poor.message.contains("this team") && poor.message.ends_with("in 2 hours."));
+        assert!(
+            poor.message.contains("this team")
+                && poor.message.ends_with("The budget is counted anew in 2 hours.")
+        );
         let away = error(&Refusal::StoreUnavailable);
         assert_eq!((away.status(), away.code()), (503, "budget_store_unavailable"));
     }
 
     #[test]
+    fn only_a_budget_of_the_calendar_is_counted_anew() {
+        let ending = |period: &str, resets_in: Option<u64>| {
+            let period = Period::parse(period).expect("a period");
+            let resets_in = resets_in.map(Duration::from_secs);
+            let refusal = Refusal::Budget { subject: SubjectKind::Key, period, resets_in, left_nano: 0 };
+            let message = error(&refusal).message;
+            let (_, ending) = message.split_once("spent and reserved.").expect("the first sentence");
+            ending.to_owned()
+        };
+        assert_eq!(ending("week", Some(400_000)), " The budget is counted anew in 5 days.");
+        assert_eq!(
+            ending("30d", Some(3_600)),
+            " Its period is the last 30d: what was spent longest ago may leave it in 1 hour."
+        );
+        assert_eq!(ending("total", None), "");
+    }
+
+    #[test]
     fn a_budget_names_max_tokens_only_where_a_short_answer_fits() {
-        let refusal = Refusal::Budget { subject: SubjectKind::Key, resets_in: None, left_nano: 500 };
+        let refusal = Refusal::Budget {
+            subject: SubjectKind::Key,
+            period: Period::Total,
+            resets_in: None,
+            left_nano: 500,
+        };
         let nano = |count: i128| Some(Money::from_femtos(count * NANO_USD));
         for (shortest, is_named) in [(nano(500), true), (nano(501), false), (None, false)] {
             let error = reservation_error(&refusal, shortest);

@@ -71,5 +71,5 @@ fn budget_refusal(used: &SubjectUse, needed_femtos: i128) -> Option<Refusal> {
     let resets_in =
         (end < i64::MAX).then(|| Duration::from_secs(u64::try_from(end.saturating_sub(now)).unwrap_or(0)));
     let left_nano = u64::try_from(left.max(0) / NANO_USD).unwrap_or(u64::MAX);
-    Some(Refusal::Budget { subject: used.kind, resets_in, left_nano })
+    Some(Refusal::Budget { subject: used.kind, period: budget.period, resets_in, left_nano })
 }

@@ -262,7 +262,8 @@ fn look(subject: &Subject, now: f64, unix: i64) -> SubjectUse {
 fn budget_refusal(denial: BudgetDenial, subject: &Subject) -> Refusal {
     match denial {
         BudgetDenial::Exhausted { resets_in, left_nano } => {
-            Refusal::Budget { subject: subject.kind(), resets_in, left_nano }
+            let period = subject.limits().budget.map(|budget| budget.period).unwrap_or_default();
+            Refusal::Budget { subject: subject.kind(), period, resets_in, left_nano }
         }
         BudgetDenial::Unknown => Refusal::StoreUnavailable,
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use gw_store::Period;
+
 use crate::limit_state::LimitStates;
 use crate::subject_kind::SubjectKind;
 
@@ -54,7 +56,9 @@ pub enum Refusal {
     Budget {
         /// The subject with this budget.
         subject: SubjectKind,
-        /// The time until the next period. None for a budget of all time.
+        /// The period of this budget.
+        period: Period,
+        /// The time until the next period, or the next step of a rolling period. None for a budget of all time.
         resets_in: Option<Duration>,
         /// The money that is neither spent nor reserved, in nano-USD, rounded down.
         left_nano: u64,

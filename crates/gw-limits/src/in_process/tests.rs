@@ -146,7 +146,12 @@ async fn money_is_reserved_before_it_is_spent() {
     let key = world.key(total(100));
     let reserve = async |cost: i128| world.limiter.reserve("r", &key, 1, cost * 1_000_000).await;
     let mut one = reserve(60).await.unwrap();
-    let left = |left_nano| Refusal::Budget { subject: SubjectKind::Key, resets_in: None, left_nano };
+    let left = |left_nano| Refusal::Budget {
+        subject: SubjectKind::Key,
+        period: Period::Total,
+        resets_in: None,
+        left_nano,
+    };
     assert_eq!(reserve(41).await.unwrap_err(), left(40));
     one.settle("r", 1, 25_000_001);
     one.settle("r", 1, 25_000_001);
@@ -174,10 +179,16 @@ async fn a_refusal_of_the_team_releases_the_reservation_of_the_key() {
     let reserve =
         async |tokens, cost: i128| world.limiter.reserve("r", &both, tokens, cost * 1_000_000).await;
     let why = reserve(500, 50).await.unwrap_err();
-    assert_eq!(why, Refusal::Budget { subject: SubjectKind::Team, resets_in: None, left_nano: 10 });
+    assert_eq!(
+        why,
+        Refusal::Budget { subject: SubjectKind::Team, period: Period::Total, resets_in: None, left_nano: 10 }
+    );
     assert_eq!(figures(&key), (0, 0));
     let why = reserve(1000, 101).await.unwrap_err();
-    assert_eq!(why, Refusal::Budget { subject: SubjectKind::Key, resets_in: None, left_nano: 100 });
+    assert_eq!(
+        why,
+        Refusal::Budget { subject: SubjectKind::Key, period: Period::Total, resets_in: None, left_nano: 100 }
+    );
     drop(reserve(1000, 5).await.unwrap());
     assert_eq!((figures(&key), figures(&team)), ((0, 0), (0, 0)));
 }
@@ -252,7 +263,10 @@ async fn changed_limits_apply_at_once_and_the_state_stays() {
     let mut one = world.limiter.reserve("r", &key, 1, 60_000_000).await.unwrap();
     let lower = world.key(Limits { rpm: Some(2), ..total(59) });
     let why = world.limiter.admit("r", &lower).await.unwrap_err();
-    assert_eq!(why.refusal, Refusal::Budget { subject: SubjectKind::Key, resets_in: None, left_nano: 0 });
+    assert_eq!(
+        why.refusal,
+        Refusal::Budget { subject: SubjectKind::Key, period: Period::Total, resets_in: None, left_nano: 0 }
+    );
     let why = world.limiter.admit("r", &lower).await.unwrap_err();
     assert!(matches!(why.refusal, Refusal::Requests { limit: 2, .. }), "{why:?}");
     let higher = world.key(total(200));
@@ -295,7 +309,7 @@ async fn s12_a_period_ends_at_midnight_utc_and_what_is_under_way_counts_in_its_o
         world.limiter.reserve("r", &key, 0, 40_000_000).await.unwrap().settle("r", 0, 40_000_000);
         let why = world.limiter.reserve("r", &key, 0, 1).await.unwrap_err();
         let resets_in = Some(Duration::from_secs(10));
-        assert_eq!(why, Refusal::Budget { subject: SubjectKind::Key, resets_in, left_nano: 0 });
+        assert_eq!(why, Refusal::Budget { subject: SubjectKind::Key, period, resets_in, left_nano: 0 });
         world.clock.advance(Duration::from_secs(10));
         assert!(world.limiter.reserve("r", &key, 0, 40_000_001).await.is_err(), "60 are reserved");
         over.settle("r", 0, 10_000_000);

@@ -23,7 +23,10 @@ async fn a_budget_that_was_removed_and_added_asks_the_ledger_again() {
     assert_eq!(figures(&again[0]), (60_000_000, 20_000_000));
     over.settle("r", 0, 40_000_000);
     let why = world.limiter.admit("r", &again).await.unwrap_err().refusal;
-    assert_eq!(why, Refusal::Budget { subject: SubjectKind::Key, resets_in: None, left_nano: 0 });
+    assert_eq!(
+        why,
+        Refusal::Budget { subject: SubjectKind::Key, period: Period::Total, resets_in: None, left_nano: 0 }
+    );
     // A change of another key sets these limits once more, unchanged. The ledger is not asked.
     let same = world.key(total(100));
     assert!(world.limiter.admit("r", &same).await.is_err());
@@ -48,7 +51,15 @@ async fn a_request_that_began_without_a_budget_counts_in_a_budget_added_meanwhil
             assert_eq!(given.each_ref().map(|subject| figures(subject)), [(count * 10_000_000, 0); 2]);
         }
         let why = world.limiter.admit("r", &given).await.unwrap_err().refusal;
-        assert_eq!(why, Refusal::Budget { subject: SubjectKind::Key, resets_in: None, left_nano: 0 });
+        assert_eq!(
+            why,
+            Refusal::Budget {
+                subject: SubjectKind::Key,
+                period: Period::Total,
+                resets_in: None,
+                left_nano: 0
+            }
+        );
     }
 }
 

@@ -16,7 +16,12 @@ async fn a_reservation_gets_what_is_left_but_at_least_its_minimum() {
     assert_eq!(granted, 70 * NANO);
     let (two, granted) = up_to(70, 30).await.unwrap();
     assert_eq!((granted, figures(&key[0])), (30 * NANO, (0, 100 * NANO)));
-    let left = |left_nano| Refusal::Budget { subject: SubjectKind::Key, resets_in: None, left_nano };
+    let left = |left_nano| Refusal::Budget {
+        subject: SubjectKind::Key,
+        period: Period::Total,
+        resets_in: None,
+        left_nano,
+    };
     assert_eq!(up_to(70, 1).await.unwrap_err(), left(0));
     drop(two);
     assert_eq!(up_to(70, 31).await.unwrap_err(), left(30));
@@ -42,7 +47,10 @@ async fn a_key_and_its_team_reserve_what_the_tighter_budget_grants() {
     assert_eq!(granted, 40 * NANO);
     assert_eq!([figures(&key), figures(&team)], [(0, 40 * NANO); 2]);
     let why = world.limiter.reserve_up_to("r", &both, 4, 70 * NANO, 1).await.unwrap_err();
-    assert_eq!(why, Refusal::Budget { subject: SubjectKind::Team, resets_in: None, left_nano: 0 });
+    assert_eq!(
+        why,
+        Refusal::Budget { subject: SubjectKind::Team, period: Period::Total, resets_in: None, left_nano: 0 }
+    );
     assert_eq!(figures(&key), (0, 40 * NANO), "the refusal of the team releases the reservation of the key");
     reserved.settle("r", 0, 5 * NANO);
     assert_eq!([figures(&key), figures(&team)], [(5 * NANO, 0); 2]);

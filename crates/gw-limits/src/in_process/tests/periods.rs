@@ -74,7 +74,8 @@ async fn a_cost_counts_in_the_period_in_which_the_request_began() {
 #[tokio::test]
 async fn a_rolling_budget_gets_spending_back_at_its_age_and_at_most_a_step_later() {
     let world = world();
-    let key = world.key(budget(100_000_000, Period::parse("2d").unwrap()));
+    let period = Period::parse("2d").unwrap();
+    let key = world.key(budget(100_000_000, period));
     let spend = async |at: i64, cost: i128| {
         world.clock.set_calendar(at);
         let mut reserved = world.limiter.reserve("r", &key, 0, cost).await?;
@@ -89,10 +90,8 @@ async fn a_rolling_budget_gets_spending_back_at_its_age_and_at_most_a_step_later
     spend(begin + 3 * step, 40_000_000).await.unwrap();
     // Nothing leaves before its age, to the last second of the step.
     let why = spend(begin + 2 * DAY + step - 1, 1).await.unwrap_err();
-    assert_eq!(
-        why,
-        Refusal::Budget { subject: SubjectKind::Key, resets_in: Some(Duration::from_secs(1)), left_nano: 0 }
-    );
+    let resets_in = Some(Duration::from_secs(1));
+    assert_eq!(why, Refusal::Budget { subject: SubjectKind::Key, period, resets_in, left_nano: 0 });
     world.clock.set_calendar(begin + 2 * DAY + step);
     // What is reserved stays reserved over a step.
     let mut open = world.limiter.reserve("r", &key, 0, 50_000_000).await.unwrap();

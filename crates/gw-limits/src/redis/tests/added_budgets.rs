@@ -40,7 +40,15 @@ async fn a_budget_that_was_removed_and_added_asks_the_ledger_once_for_each_repli
         let same = key(limiter, total);
         assert!(Arc::ptr_eq(same[0].state(), subjects[0].state()));
         let why = limiter.admit("g", &same).await.unwrap_err().refusal;
-        assert_eq!(why, Refusal::Budget { subject: SubjectKind::Key, resets_in: None, left_nano: 0 });
+        assert_eq!(
+            why,
+            Refusal::Budget {
+                subject: SubjectKind::Key,
+                period: Period::Total,
+                resets_in: None,
+                left_nano: 0
+            }
+        );
     }
     assert_eq!(figures(&redis, &again[0][0]).await, (105, 0));
     assert_eq!(ledger.questions.lock().len(), 3);

@@ -134,7 +134,8 @@ async fn a_rolling_budget_gets_spending_back_at_its_age_and_at_most_a_step_later
     let (clock, ledger) = (clock(), ledger());
     let (one, _one) = replica_at(settings(&redis), &clock, &ledger).await;
     let (other, _other) = replica_at(settings(&redis), &clock, &ledger).await;
-    let limits = || budget(100, Period::parse("2d").unwrap());
+    let period = Period::parse("2d").unwrap();
+    let limits = || budget(100, period);
     let (own, others) = (key(&one, limits()), key(&other, limits()));
     let spend = async |limiter: &Limiter, subjects: &[Arc<Subject>], at: i64, cost| {
         clock.set_both(at);
@@ -151,7 +152,7 @@ async fn a_rolling_budget_gets_spending_back_at_its_age_and_at_most_a_step_later
     spend(&other, &others, begin + 3 * step, 40).await.unwrap();
     let why = spend(&one, &own, begin + 2 * DAY + step - 1, 1).await.unwrap_err();
     let resets_in = Some(Duration::from_secs(1));
-    assert_eq!(why, Refusal::Budget { subject: SubjectKind::Key, resets_in, left_nano: 0 });
+    assert_eq!(why, Refusal::Budget { subject: SubjectKind::Key, period, resets_in, left_nano: 0 });
     clock.set_both(begin + 2 * DAY + step);
     let mut open = one.reserve("open", &own, 0, nano(50)).await.unwrap();
     open.set_begin(begin + 2 * DAY + step);
