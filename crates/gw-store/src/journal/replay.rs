@@ -50,8 +50,11 @@ impl AbandonedSegments {
     #[must_use]
     pub fn lock_unchanged(directory: &Path, unchanged_for: Duration) -> Self {
         let mut found = Self::lock(directory, |path| File::open(path).ok());
-        // The time may be ahead of a clock that was set back. The next start reads such a segment.
-        let age = |file: &File| file.metadata().ok()?.modified().ok()?.elapsed().ok();
+        // After a clock was set back the time may be ahead. Such a segment must not keep the others waiting.
+        let age = |file: &File| {
+            let modified = file.metadata().ok()?.modified().ok()?;
+            Some(modified.elapsed().unwrap_or_else(|ahead| ahead.duration()))
+        };
         let is_settled = |file: &File| age(file).is_some_and(|age| age >= unchanged_for);
         // A request may begin in one segment and end in the next.
         if !found.files.iter().all(|(_, file)| is_settled(file)) {

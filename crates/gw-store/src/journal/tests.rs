@@ -431,6 +431,23 @@ async fn a_request_in_two_segments_is_recovered_whole() {
 }
 
 #[tokio::test]
+async fn a_segment_of_the_future_is_recovered_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = Store::in_memory().await.unwrap();
+    let journal = Journal::open(directory.path()).unwrap();
+    (1..4).for_each(|n| journal.finish(None, entry(n)));
+    killed(journal, directory.path());
+    let path = fs::read_dir(directory.path()).unwrap().next().unwrap().unwrap().path();
+    let tomorrow = std::time::SystemTime::now() + Duration::from_secs(86_400);
+    fs::File::options().write(true).open(path).unwrap().set_modified(tomorrow).unwrap();
+    for _ in 0..2 {
+        let found = AbandonedSegments::lock_unchanged(directory.path(), Duration::from_secs(60));
+        assert_eq!(replay(found, &store, None).await.unwrap().entries.len(), 3);
+    }
+    assert_eq!(store.total(&Filter::default()).await.unwrap().requests, 3);
+}
+
+#[tokio::test]
 async fn a_damaged_segment_is_set_aside_for_good() {
     let directory = tempfile::tempdir().unwrap();
     let store = Store::in_memory().await.unwrap();
