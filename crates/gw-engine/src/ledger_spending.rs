@@ -151,8 +151,13 @@ async fn spending_before(
             let steps = exact_steps(store, counter, (from, Some(until)), step).await?;
             Ok(steps.iter().fold(0, |sum: i128, (_, femtos)| sum.saturating_add(*femtos)))
         }
-        None => rule_sum(store, counter, from, Some(until)).await,
+        None => rule_sum(store, counter, from, Some(whole_hours(time, until))).await,
     }
+}
+
+/// The bound of a step in the sums of the ledger, which are hourly: an hour counts in the step in which it ends, and in no other one.
+fn whole_hours(time: CountedTime, at: i64) -> i64 {
+    if time.step.is_some() { at - at.rem_euclid(HOUR) } else { at }
 }
 
 /// The step of a time whose steps are shorter than the sums of the ledger, which are hourly.
@@ -175,8 +180,8 @@ async fn spending_by_step(
     loop {
         let next = time.step.map(|step| begin.saturating_add(step.max(1)));
         let is_last = next.is_none_or(|next| next > now || next >= time.until);
-        let end = next.filter(|_| !is_last);
-        steps.push((begin, rule_sum(store, counter, begin, end).await?));
+        let end = next.filter(|_| !is_last).map(|next| whole_hours(time, next));
+        steps.push((begin, rule_sum(store, counter, whole_hours(time, begin), end).await?));
         match next {
             Some(next) if !is_last => begin = next,
             _ => return Ok(steps),
@@ -410,5 +415,36 @@ pub struct NothingSpent;
 impl SpendingLedger for NothingSpent {
     fn spending<'a>(&'a self, _: SubjectKind, _: &'a str, _: SpendingQuestion<'a>) -> SpendingFuture<'a> {
         Box::pin(std::future::ready(Ok(Spending::default())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gw_store::Period;
+    use gw_store::ledger::Entry;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_hour_in_which_a_step_ends_counts_once() {
+        let store = Store::in_memory().await.unwrap();
+        let now = i64::try_from(unix_seconds()).unwrap();
+        // A step has one hour and a half.
+        let period = Period::parse_any("36h").unwrap();
+        let rows: Vec<_> = (0..70)
+            .map(|number| Entry {
+                request_id: format!("req_{number}").into(),
+                at: (now - 1_800 * number) * 1_000,
+                key_id: "k".into(),
+                status: "ok".into(),
+                cost: 1,
+                ..Entry::default()
+            })
+            .collect();
+        store.record(&rows).await.unwrap();
+        let counter = CounterId { rule: "r".to_owned(), matched: MatchedNames::default(), split: Vec::new() };
+        let time = period.counted_from(period.around(now).0);
+        let steps = spending_by_step(&store, &counter, time).await.unwrap();
+        assert_eq!(steps.iter().map(|(_, cost)| cost).sum::<i128>(), 70, "{steps:?}");
     }
 }
