@@ -47,6 +47,8 @@ pub struct Usage {
     pub has_unpriced: bool,
     /// Whether the gateway estimated the counts, because the upstream reported none or impossible ones.
     pub estimated: bool,
+    /// Whether `prompt` is the sum of both, because the upstream reported the total alone.
+    pub is_total: bool,
     /// Units other than tokens.
     pub units: Units,
     /// The cost that the upstream states, if it states one.
@@ -157,6 +159,7 @@ impl Usage {
             unread_calls: self.unread_calls.saturating_add(other.unread_calls),
             has_unpriced: self.has_unpriced || other.has_unpriced,
             estimated: self.estimated || other.estimated,
+            is_total: self.is_total || other.is_total,
             units: self.units.plus(other.units),
             stated_cost: StatedCost::plus(self.stated_cost, other.stated_cost),
         }
@@ -193,6 +196,7 @@ impl Usage {
             unread_calls: self.unread_calls,
             has_unpriced: self.has_unpriced || earlier.has_unpriced,
             estimated: of_prompt.estimated || of_answer.estimated,
+            is_total: of_prompt.is_total && of_answer.completion == 0,
             units: if self.units.is_none() { earlier.units } else { self.units },
             stated_cost: self.stated_cost.or(earlier.stated_cost),
         }

@@ -466,9 +466,11 @@ impl UpstreamCalls {
 
 /// Whether an upstream reported more tokens or calls of tools than are billed, because the report is implausibly high.
 fn is_disbelieved(reported: &Usage, billed: &Usage) -> bool {
-    reported.prompt > billed.prompt
-        || reported.completion > billed.completion
-        || !reported.hosted.is_none() && reported.hosted.count() > billed.hosted.count()
+    let has_more_tokens = match reported.is_total {
+        true => reported.total() > billed.total(),
+        false => reported.prompt > billed.prompt || reported.completion > billed.completion,
+    };
+    has_more_tokens || !reported.hosted.is_none() && reported.hosted.count() > billed.hosted.count()
 }
 
 /// Whether a failure says that the provider did not serve the request. After a timeout, or a broken, unreadable or unread answer, the

@@ -65,6 +65,9 @@ impl CallSize {
         };
         usage.has_unpriced |= self.is_unpriced;
         self.correct_units(&mut usage);
+        if std::mem::take(&mut usage.is_total) {
+            self.divide_total(&mut usage, &estimate);
+        }
         let longest_prompt = model.context_length.unwrap_or(MAX_BELIEVED_TOKENS);
         let longest_answer = model.max_output_tokens.unwrap_or(longest_prompt);
         let inner_calls = if self.has_inner_calls { MAX_INNER_CALLS } else { 1 };
@@ -114,6 +117,21 @@ impl CallSize {
         }
         limit_parts(&mut usage);
         self.with_unknown_seconds(usage, model)
+    }
+
+    /// Divides a total that the upstream reported alone in the proportion of the estimates. More than both together is hidden reasoning, and
+    /// belongs to the answer. Without a text of an answer the total is the prompt.
+    fn divide_total(&self, usage: &mut Usage, estimate: &Usage) {
+        let (total, both) = (usage.prompt, estimate.total());
+        if self.most.is_some() || estimate.completion == 0 {
+            return;
+        }
+        usage.completion = match total.checked_sub(both) {
+            Some(hidden) => estimate.completion.saturating_add(hidden),
+            None => total.saturating_mul(estimate.completion) / both.max(1),
+        };
+        usage.prompt = total.saturating_sub(usage.completion);
+        usage.estimated = true;
     }
 
     /// Corrects the reported calls of hosted tools and the reported units, and adds those that were not reported.

@@ -206,7 +206,7 @@ fn content_filter_chunks_are_ignored() {
         r#"Start { model: Some("gpt-4o"), fingerprint: None }"#,
         "text Die 色 is 🟦",
         "Finish { choice: 0, reason: ContentFilter }",
-        "Usage(Usage { prompt: 9, completion: 7, cached: None, cache_write: None, cache_write_1h: None, reasoning: None, audio_prompt: None, image_prompt: None, audio_completion: None, image_completion: None, accepted_prediction: None, rejected_prediction: None, hosted: HostedCalls { web_search: 0, web_fetch: 0, file_search: 0, code_interpreter: 0, code_runs: 0, search_answers: 0, search_low: 0, search_medium: 0, search_high: 0 }, unread_calls: 0, has_unpriced: false, estimated: false, units: Units { counted: None, form: ImageForm { size: None, quality: None } }, stated_cost: None })",
+        "Usage(Usage { prompt: 9, completion: 7, cached: None, cache_write: None, cache_write_1h: None, reasoning: None, audio_prompt: None, image_prompt: None, audio_completion: None, image_completion: None, accepted_prediction: None, rejected_prediction: None, hosted: HostedCalls { web_search: 0, web_fetch: 0, file_search: 0, code_interpreter: 0, code_runs: 0, search_answers: 0, search_low: 0, search_medium: 0, search_high: 0 }, unread_calls: 0, has_unpriced: false, estimated: false, is_total: false, units: Units { counted: None, form: ImageForm { size: None, quality: None } }, stated_cost: None })",
         "End",
     ];
     assert_eq!(stream_events(&[stream]), expected);

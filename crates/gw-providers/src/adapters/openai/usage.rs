@@ -276,12 +276,13 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
     let counts = plain(raw).or_else(|| forgiving(raw))?;
     let ReportedCounts { prompt, completion, total, cached, cache_write, reasoning, is_odd: mut odd, .. } =
         counts;
+    let is_total = prompt.is_none() && completion.is_none();
     let (prompt, mut completion) = match (prompt, completion, total) {
         (None, None, None) => return None,
         (Some(prompt), Some(completion), _) => (prompt, completion),
         (Some(prompt), None, Some(total)) => (prompt, total.saturating_sub(prompt)),
         (None, Some(completion), Some(total)) => (total.saturating_sub(completion), completion),
-        // Some embedding providers report the total only, which is the prompt.
+        // The estimates of the call divide it.
         (None, None, Some(total)) => (total, 0),
         (prompt, completion, None) => {
             odd = true;
@@ -313,6 +314,7 @@ pub(super) fn read(raw: RawText<'_>) -> Option<Usage> {
         has_unpriced: counts.hosted.has_others,
         stated_cost: counts.stated_cost,
         estimated: odd,
+        is_total,
         ..Usage::default()
     })
 }

@@ -86,6 +86,7 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
         unread_calls,
         has_unpriced,
         estimated,
+        is_total,
         // A streamed answer has none.
         units: _,
         stated_cost,
@@ -107,6 +108,7 @@ pub(super) fn put_usage(log: &mut Vec<u8>, usage: &Usage) {
     put_count(log, unread_calls.into());
     log.push(u8::from(has_unpriced));
     log.push(u8::from(estimated));
+    log.push(u8::from(is_total));
     put_optional_count(log, stated_cost.map(StatedCost::femtos));
 }
 
@@ -215,6 +217,7 @@ impl<'a> FieldReader<'a> {
             unread_calls: self.number()?,
             has_unpriced: self.flag()?,
             estimated: self.flag()?,
+            is_total: self.flag()?,
             units: Units::default(),
             stated_cost: match self.optional_number()? {
                 Some(femtos) => Some(StatedCost::of_femtos(femtos)?),

@@ -97,6 +97,7 @@ fn usage() -> impl Strategy<Value = Usage> {
                     .filter(|rest| *rest > 0)
                     .and_then(|_| StatedCost::of_femtos(prompt)),
                 estimated,
+                is_total: estimated && hosted[0] % 2 == 0,
             },
         )
 }

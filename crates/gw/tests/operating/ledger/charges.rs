@@ -278,6 +278,23 @@ async fn many_prompts_are_set_aside_once_each() {
 }
 
 #[tokio::test]
+async fn a_total_alone_is_divided_and_nothing_is_added_to_it() {
+    let world = crate::harness::world().await;
+    // The estimates are 10 tokens of the prompt and 50 of the answer.
+    let text = "four words of text, again and again. ".repeat(4);
+    for (total, prompt, completion) in [(100, 10, 90), (60, 10, 50), (40, 7, 33)] {
+        let mut body = gw_testkit::upstream::chat_body("m", &text);
+        body["usage"] = json!({ "total_tokens": total });
+        world.upstream.enqueue(Answer::json(200, &body));
+        let told = world.chat_ok(&crate::harness::chat("acme/fast")).await;
+        let counts = ["prompt_tokens", "completion_tokens", "total_tokens"].map(|name| &told["usage"][name]);
+        assert_eq!(counts, [&json!(prompt), &json!(completion), &json!(total)], "{told}");
+        assert!(!told["gateway"]["warnings"].to_string().contains("usage_not_believed"), "{told}");
+    }
+    assert!(rows(&world.gateway, 3).await.iter().all(|row| row.estimated));
+}
+
+#[tokio::test]
 async fn usage_that_cannot_be_is_not_believed() {
     let world = crate::harness::world().await;
     let text = "four words of text, again and again. ".repeat(4);

@@ -50,7 +50,7 @@ fn without_blanks(lines: &[String]) -> Vec<String> {
 fn expected() -> Vec<String> {
     let usage = |prompt, completion, cached: &str, reasoning: &str| {
         format!(
-            "Usage(Usage {{ prompt: {prompt}, completion: {completion}, cached: {cached}, cache_write: None, cache_write_1h: None, reasoning: {reasoning}, audio_prompt: None, image_prompt: None, audio_completion: None, image_completion: None, accepted_prediction: None, rejected_prediction: None, hosted: HostedCalls {{ web_search: 0, web_fetch: 0, file_search: 0, code_interpreter: 0, code_runs: 0, search_answers: 0, search_low: 0, search_medium: 0, search_high: 0 }}, unread_calls: 0, has_unpriced: false, estimated: false, units: Units {{ counted: None, form: ImageForm {{ size: None, quality: None }} }}, stated_cost: None }})"
+            "Usage(Usage {{ prompt: {prompt}, completion: {completion}, cached: {cached}, cache_write: None, cache_write_1h: None, reasoning: {reasoning}, audio_prompt: None, image_prompt: None, audio_completion: None, image_completion: None, accepted_prediction: None, rejected_prediction: None, hosted: HostedCalls {{ web_search: 0, web_fetch: 0, file_search: 0, code_interpreter: 0, code_runs: 0, search_answers: 0, search_low: 0, search_medium: 0, search_high: 0 }}, unread_calls: 0, has_unpriced: false, estimated: false, is_total: false, units: Units {{ counted: None, form: ImageForm {{ size: None, quality: None }} }}, stated_cost: None }})"
         )
     };
     let start = |call, id: &str, name: &str| {

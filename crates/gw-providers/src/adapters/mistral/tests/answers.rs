@@ -44,7 +44,7 @@ fn a_stream_holds_thoughts_text_calls_and_usage() {
         r#"args 0 {"city": "東京"}"#,
         r#"ToolStart { choice: 0, call: 1, id: "a1B2c3D4e", name: "time" }"#,
         "Finish { choice: 0, reason: ToolCalls }",
-        "Usage(Usage { prompt: 94, completion: 30, cached: Some(64), cache_write: None, cache_write_1h: None, reasoning: None, audio_prompt: None, image_prompt: None, audio_completion: None, image_completion: None, accepted_prediction: None, rejected_prediction: None, hosted: HostedCalls { web_search: 0, web_fetch: 0, file_search: 0, code_interpreter: 0, code_runs: 0, search_answers: 0, search_low: 0, search_medium: 0, search_high: 0 }, unread_calls: 0, has_unpriced: false, estimated: false, units: Units { counted: None, form: ImageForm { size: None, quality: None } }, stated_cost: None })",
+        "Usage(Usage { prompt: 94, completion: 30, cached: Some(64), cache_write: None, cache_write_1h: None, reasoning: None, audio_prompt: None, image_prompt: None, audio_completion: None, image_completion: None, accepted_prediction: None, rejected_prediction: None, hosted: HostedCalls { web_search: 0, web_fetch: 0, file_search: 0, code_interpreter: 0, code_runs: 0, search_answers: 0, search_low: 0, search_medium: 0, search_high: 0 }, unread_calls: 0, has_unpriced: false, estimated: false, is_total: false, units: Units { counted: None, form: ImageForm { size: None, quality: None } }, stated_cost: None })",
         "End",
     ];
     assert_eq!(stream_events(&[fixture!("all.stream.txt").as_bytes()]), expected);

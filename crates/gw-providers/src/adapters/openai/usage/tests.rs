@@ -38,8 +38,11 @@ fn reads_every_known_spelling() {
     let deepseek = r#"{"prompt_tokens":10,"completion_tokens":5,"prompt_cache_hit_tokens":4,"prompt_cache_miss_tokens":6}"#;
     assert_eq!(read(deepseek).and_then(|usage| usage.cached), Some(4));
     assert_eq!(counts(r#"{"input_tokens":1,"output_tokens":2}"#), (1, 2, false));
-    assert_eq!(counts(r#"{"total_tokens":7}"#), (7, 0, false));
-    assert_eq!(counts(r#"{"prompt_tokens":7,"total_tokens":7}"#), (7, 0, false));
+    for (json, is_total) in
+        [(r#"{"total_tokens":7}"#, true), (r#"{"prompt_tokens":7,"total_tokens":7}"#, false)]
+    {
+        assert_eq!((counts(json), read(json).unwrap().is_total), ((7, 0, false), is_total));
+    }
     let apart = r#"{"prompt_tokens":10,"completion_tokens":5,"total_tokens":35,"completion_tokens_details":{"reasoning_tokens":20}}"#;
     assert_eq!(counts(apart), (10, 25, false));
 }
