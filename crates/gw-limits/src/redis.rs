@@ -423,7 +423,7 @@ fn refusal(answer: &Answer, subjects: &[Arc<Subject>], wanted: u64) -> Option<Re
             Refusal::InFlight { subject, limit: limits.max_in_flight.unwrap_or_default() }
         }
         ScriptRefusal::Budget { resets_in, left_nano } => {
-            let period = limits.budget.map(|budget| budget.period).unwrap_or_default();
+            let period = refusing.shared_budget().map(|budget| budget.period).unwrap_or_default();
             Refusal::Budget { subject, period, resets_in: resets_in.map(Duration::from_secs), left_nano }
         }
         ScriptRefusal::Tokens(tat) => {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use gw_store::{Budget, Limits, OnBudget, UnpricedPolicy};
+use gw_store::{Budget, Limits, OnBudget, Period, UnpricedPolicy};
+use parking_lot::Mutex;
 
 use crate::budget::BudgetState;
 use crate::gcra::GcraState;
@@ -66,6 +67,14 @@ impl Subject {
         self.limits.budget.is_some()
     }
 
+    /// The budget with the newest period that this process knows. Redis keeps the spending of one kind of period, so a request of a former
+    /// configuration must not ask for its own.
+    pub(crate) fn shared_budget(&self) -> Option<Budget> {
+        let budget = self.limits.budget?;
+        let period = (*self.state.newest_period.lock()).unwrap_or(budget.period);
+        Some(Budget { period, ..budget })
+    }
+
     /// This key or team with a budget that refuses nothing.
     pub(crate) fn without_budget(&self) -> Self {
         Self::new(Limits { budget: None, ..self.limits }, Arc::clone(&self.state))
@@ -118,6 +127,8 @@ pub(crate) struct State {
     pub(crate) in_flight: AtomicU32,
     pub(crate) budget: BudgetState,
     pub(crate) budget_changes: BudgetChanges,
+    /// The period of the newest budget. None: there was none.
+    newest_period: Mutex<Option<Period>>,
     /// Requests that a rule in shadow mode would have refused.
     pub(crate) would_refuse: AtomicU64,
 }
@@ -133,6 +144,7 @@ impl State {
             in_flight: AtomicU32::new(0),
             budget: BudgetState::default(),
             budget_changes: BudgetChanges::new(limits),
+            newest_period: Mutex::new(limits.budget.map(|budget| budget.period)),
             would_refuse: AtomicU64::new(0),
         }
     }
@@ -140,6 +152,9 @@ impl State {
     /// Applies new limits. Spending is counted reliably only while there is a budget, so a budget that is added starts
     /// unknown.
     pub(crate) fn update_limits(&self, limits: &Limits) {
+        if let Some(budget) = limits.budget {
+            *self.newest_period.lock() = Some(budget.period);
+        }
         if self.budget_changes.update(limits) {
             self.budget.forget_spending();
         }

@@ -166,7 +166,7 @@ impl Replica {
         period_start: i64,
     ) -> Result<(), LearnError> {
         // The caller saw a budget, so without one there is nothing left to learn.
-        let Some(budget) = subject.limits().budget else { return Ok(()) };
+        let Some(budget) = subject.shared_budget() else { return Ok(()) };
         let generation = self.holdings.generation();
         let Listed { version, before, requests } = self.list_requests(subject).await?;
         let time = budget.period.counted_from(period_start);

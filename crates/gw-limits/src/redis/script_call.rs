@@ -64,7 +64,9 @@ impl ScriptCall {
         let sets = [":leases", ":late", ":flying"].map(|set| format!("{state}{set}"));
         self.keys.push(state);
         self.keys.extend(sets);
-        let Limits { rpm, burst, tpm, max_in_flight, budget, on_budget: _, unpriced: _ } = *subject.limits();
+        let Limits { rpm, burst, tpm, max_in_flight, budget: _, on_budget: _, unpriced: _ } =
+            *subject.limits();
+        let budget = subject.shared_budget();
         self.args.extend([
             text_or_empty(rpm.map(|limit| limit.max(1))),
             text_or_empty(tpm.map(|limit| limit.max(1))),

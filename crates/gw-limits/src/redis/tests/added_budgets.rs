@@ -117,6 +117,23 @@ async fn a_changed_period_keeps_what_the_ledger_does_not_know_yet() {
     }
 }
 
+/// Requests that began before the change still hold the former limits.
+#[tokio::test]
+async fn requests_of_the_former_period_leave_the_spending_of_the_new_one_known() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let former = key(&limiter, budget(100, Period::Day));
+    limiter.admit("before", &former).await.unwrap();
+    let changed = key(&limiter, budget(100, Period::Month));
+    for _ in 0..10 {
+        for subjects in [&changed, &former] {
+            limiter.admit("r", subjects).await.unwrap();
+        }
+    }
+    assert_eq!(ledger.questions.lock().len(), 2, "one for each period");
+}
+
 /// Redis has the spending of the time before the first restart. The second process served the key without a budget.
 #[tokio::test]
 async fn a_budget_that_comes_back_with_a_restart_asks_the_ledger() {
