@@ -176,6 +176,11 @@ impl ValidatedRequest {
         self.body().view("user")?.string()
     }
 
+    /// Whether the request has a seed.
+    pub(crate) fn has_seed(&self) -> bool {
+        self.body().get("seed").is_some()
+    }
+
     /// The members with the client's text, as JSON.
     pub(crate) fn prompts(&self) -> impl Iterator<Item = &[u8]> {
         let members = self.operation().row().text_members;

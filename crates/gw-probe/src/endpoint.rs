@@ -136,7 +136,7 @@ impl ProbedEndpoint {
         }
         let chat = parse_chat(Bytes::from(body.to_string()), &RequestLimits::default())
             .map_err(|invalid| Failure::new(FailureKind::Unsupported, invalid.to_string()))?;
-        let range = ChoiceRange { n: chat.n, prompts: 0..1 };
+        let range = ChoiceRange { n: chat.n, prompts: 0..1, from: 0 };
         self.provider.adapter().chat(&chat, &range, &self.target(upstream_model))
     }
 

@@ -108,6 +108,9 @@ pub struct ChoiceRange {
     pub n: u32,
     /// Indexes of the prompts of a text completion; `0..1` for a chat.
     pub prompts: Range<usize>,
+    /// The position of the first choice among all choices of its prompt. The seed of the call depends on it
+    /// ([`gw_wire::request::seed_of_call`]).
+    pub from: u32,
 }
 
 /// The upstream model of a call, and its limits.

@@ -20,7 +20,7 @@ pub use tool::{Tool, ToolChoice};
 pub use turns::{Turn, UserItem};
 
 use crate::json::View;
-use crate::request::{Body, ChatRequest, CompletionRequest, Prompt};
+use crate::request::{Body, ChatRequest, CompletionRequest, Prompt, seed_of_call};
 
 /// The required format of the answer.
 #[derive(Clone, Debug, Default)]
@@ -74,7 +74,7 @@ pub struct Conversation<'a> {
     pub presence_penalty: Option<f64>,
     /// Up to four stop sequences.
     pub stop: Vec<Cow<'a, str>>,
-    /// Any 64-bit integer.
+    /// The seed of this call: any 64-bit integer.
     pub seed: Option<i64>,
     /// Number of alternatives of the requested log probabilities, 0..=20; None = not requested.
     pub logprobs: Option<u32>,
@@ -98,6 +98,11 @@ impl<'a> Conversation<'a> {
         conversation.messages = read::messages(&request.body);
         read::tools(&mut conversation);
         conversation
+    }
+
+    /// Sets the seed of the call whose first choice has this position among the choices of the prompt.
+    pub fn begin_at(&mut self, from: u32) {
+        self.seed = self.seed.map(|seed| seed_of_call(seed, from));
     }
 
     /// `top_k`, which OpenAI does not have: the number of the likeliest tokens that the model chooses from.

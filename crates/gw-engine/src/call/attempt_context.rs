@@ -119,7 +119,8 @@ impl AttemptContext {
         tokio::time::timeout_at(self.deadline(clocks), offload(step)).await.unwrap_or_else(late)
     }
 
-    /// The sub-requests in the candidate's dialect. Sub-requests that differ only in their position are encoded once.
+    /// The sub-requests in the candidate's dialect. Sub-requests that differ only in their position are encoded once
+    /// if the request has no seed.
     pub(crate) async fn encode(
         &self,
         candidate: &Candidate,
@@ -131,7 +132,10 @@ impl AttemptContext {
         let is_clamped = asked.is_some_and(|(asked, most)| asked > most);
         let mut done: Vec<(SubRequest, Encoded)> = Vec::with_capacity(parts.len());
         for part in parts {
-            let same = done.last().filter(|(last, _)| last.share == part.share);
+            let same = done.last().filter(|(last, _)| {
+                let is_alike = last.share.n == part.share.n && last.share.prompts == part.share.prompts;
+                is_alike && !self.request.has_seed()
+            });
             let encoded = match same {
                 Some((_, encoded)) => encoded.clone(),
                 None => {

@@ -25,7 +25,7 @@ pub(crate) fn calls(can: &Capabilities, n: u32, prompts: usize) -> usize {
 /// The only sub-request of a request that one call can ask for.
 pub(crate) fn whole(can: &Capabilities, n: u32, prompts: usize) -> Option<SubRequest> {
     let fits = n <= can.choices && prompts <= can.prompts;
-    fits.then_some(SubRequest { share: ChoiceRange { n, prompts: 0..prompts }, first: 0 })
+    fits.then_some(SubRequest { share: ChoiceRange { n, prompts: 0..prompts, from: 0 }, first: 0 })
 }
 
 /// The sub-requests, in the order of their choices.
@@ -38,7 +38,7 @@ pub(crate) fn parts(can: &Capabilities, n: u32, prompts: usize) -> Vec<SubReques
     for prompt in 0..prompts {
         let mut from = 0;
         while from < n {
-            let share = ChoiceRange { n: most.min(n - from), prompts: prompt..prompt + 1 };
+            let share = ChoiceRange { n: most.min(n - from), prompts: prompt..prompt + 1, from };
             let before = u32::try_from(prompt).unwrap_or(u32::MAX).saturating_mul(n);
             let first = before.saturating_add(from);
             from += share.n;
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn what_fits_is_one_call() {
-        let whole = SubRequest { share: ChoiceRange { n: 3, prompts: 0..5 }, first: 0 };
+        let whole = SubRequest { share: ChoiceRange { n: 3, prompts: 0..5, from: 0 }, first: 0 };
         assert_eq!(parts(&can(128, 2048), 3, 5), [whole]);
         assert_eq!(calls(&can(128, 2048), 3, 5), 1);
     }
@@ -79,13 +79,13 @@ mod tests {
         let firsts = |parts: Vec<SubRequest>| {
             parts
                 .into_iter()
-                .map(|part| (part.share.prompts.start, part.first, part.share.n))
+                .map(|part| (part.share.prompts.start, part.first, part.share.from, part.share.n))
                 .collect::<Vec<_>>()
         };
         let one = firsts(parts(&can(1, 1), 2, 2));
-        assert_eq!(one, [(0, 0, 1), (0, 1, 1), (1, 2, 1), (1, 3, 1)]);
+        assert_eq!(one, [(0, 0, 0, 1), (0, 1, 1, 1), (1, 2, 0, 1), (1, 3, 1, 1)]);
         let eight = firsts(parts(&can(8, 1), 10, 1));
-        assert_eq!(eight, [(0, 0, 8), (0, 8, 2)]);
+        assert_eq!(eight, [(0, 0, 0, 8), (0, 8, 8, 2)]);
         assert_eq!(calls(&can(8, 1), 10, 3), 6);
     }
 }

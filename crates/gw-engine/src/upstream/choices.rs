@@ -10,8 +10,10 @@ use crate::request::ValidatedRequest;
 /// The choices that a request asks for: the choices of a prompt, and the prompts. None: its answer has no choices.
 pub(crate) fn asked_for(request: &ValidatedRequest) -> Option<ChoiceRange> {
     match request {
-        ValidatedRequest::Chat(chat) => Some(ChoiceRange { n: chat.n, prompts: 0..1 }),
-        ValidatedRequest::Completion(text) => Some(ChoiceRange { n: text.n, prompts: 0..text.prompts.len() }),
+        ValidatedRequest::Chat(chat) => Some(ChoiceRange { n: chat.n, prompts: 0..1, from: 0 }),
+        ValidatedRequest::Completion(text) => {
+            Some(ChoiceRange { n: text.n, prompts: 0..text.prompts.len(), from: 0 })
+        }
         ValidatedRequest::OneShot(_) => None,
     }
 }
@@ -69,7 +71,7 @@ mod tests {
     use super::*;
 
     fn range(n: u32, prompts: usize) -> ChoiceRange {
-        ChoiceRange { n, prompts: 0..prompts }
+        ChoiceRange { n, prompts: 0..prompts, from: 0 }
     }
 
     fn is_part(indexes: &[u32], range: &ChoiceRange) -> bool {

@@ -141,7 +141,7 @@ impl<D: Dialect> Adapter for Native<D> {
     }
 
     fn count(&self, request: &ChatRequest, target: &Target<'_>) -> Option<CountCall> {
-        let whole = ChoiceRange { n: request.n, prompts: 0..1 };
+        let whole = ChoiceRange { n: request.n, prompts: 0..1, from: 0 };
         let encoded = if D::POLICY.counts_native || request.client.is_none() {
             self.chat(request, &whole, target)
         } else {
@@ -165,6 +165,7 @@ impl<D: Dialect> Adapter for Native<D> {
         }
         let replay_target = Arc::new(target.replay_target());
         let mut conversation = Conversation::of_chat(request, range.n);
+        conversation.begin_at(range.from);
         if !D::POLICY.traits.capabilities.image_urls
             && let Some(images) = &request.images
         {
@@ -213,7 +214,8 @@ impl<D: Dialect> Adapter for Native<D> {
         range: &ChoiceRange,
         target: &Target<'_>,
     ) -> Result<Encoded, Failure> {
-        let conversation = Conversation::of_prompt(request, range.prompts.start, range.n);
+        let mut conversation = Conversation::of_prompt(request, range.prompts.start, range.n);
+        conversation.begin_at(range.from);
         let mut encoded = self.0.encode(&conversation, target)?;
         if request.echo {
             let prompt = conversation.messages.first().map(|message| message.text());

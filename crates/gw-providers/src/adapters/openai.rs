@@ -177,7 +177,7 @@ impl Adapter for OpenAi {
     fn count(&self, request: &ChatRequest, target: &Target<'_>) -> Option<CountCall> {
         match self.quirks.counter? {
             TokenCounter::Tokenize => {
-                let whole = ChoiceRange { n: request.n, prompts: 0..1 };
+                let whole = ChoiceRange { n: request.n, prompts: 0..1, from: 0 };
                 let options = self.options(target, &whole, request.n);
                 let rules = target.rules;
                 let Encoded { call, .. } = self.chat_to(String::new(), request, &options, rules, target);

@@ -11,7 +11,7 @@ use crate::model_rules::ModelRules;
 use crate::settings::Api;
 
 /// One choice of one prompt.
-pub(super) const ONE: ChoiceRange = ChoiceRange { n: 1, prompts: 0..1 };
+pub(super) const ONE: ChoiceRange = ChoiceRange { n: 1, prompts: 0..1, from: 0 };
 
 /// A model whose context the catalogue knows.
 pub(super) fn target(api: Api, upstream_model: &str, context_length: Option<u64>) -> Target<'_> {

@@ -145,7 +145,7 @@ fn every_preset_is_applied_to_requests() {
         let (name, quirks) = (preset.name, preset.quirks);
         let adapter = OpenAi::new(quirks);
         let n = request.n.min(adapter.traits().capabilities.choices);
-        let encoded = adapter.chat(&request, &ChoiceRange { n, prompts: 0..1 }, &target()).unwrap();
+        let encoded = adapter.chat(&request, &ChoiceRange { n, prompts: 0..1, from: 0 }, &target()).unwrap();
         let sent: Value = serde_json::from_slice(&encoded.call.body).unwrap();
         assert_eq!(sent["n"], json!(quirks.choices.min(3)), "{name}");
         assert_eq!(sent["messages"][0]["role"] == "developer", quirks.developer, "{name}");

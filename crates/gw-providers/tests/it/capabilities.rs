@@ -123,7 +123,11 @@ impl Asked {
         body.as_object_mut().unwrap().extend(more);
         let model = if body.get("reasoning_effort").is_some() { self.thinker() } else { self.model() };
         let request = parse_chat(Bytes::from(body.to_string()), &RequestLimits::default()).unwrap();
-        self.adapter.chat(&request, &ChoiceRange { n: request.n, prompts: 0..1 }, &self.target(model))
+        self.adapter.chat(
+            &request,
+            &ChoiceRange { n: request.n, prompts: 0..1, from: 0 },
+            &self.target(model),
+        )
     }
 
     fn target<'a>(&self, upstream_model: &'a str) -> Target<'a> {
@@ -179,7 +183,7 @@ impl Asked {
         )
         .unwrap();
         self.adapter
-            .completion(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &self.target(self.model()))
+            .completion(&request, &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &self.target(self.model()))
             .is_ok()
     }
 }

@@ -366,7 +366,8 @@ fn no_request_holds_a_member_that_the_models_row_forbids() {
         };
         for request in &requests {
             let parsed = parse_chat(Bytes::from(request.to_string()), &RequestLimits::default()).unwrap();
-            let encoded = match adapter.chat(&parsed, &ChoiceRange { n: 1, prompts: 0..1 }, &target) {
+            let encoded = match adapter.chat(&parsed, &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &target)
+            {
                 Ok(encoded) => encoded,
                 Err(failure) => {
                     assert_eq!(failure.kind, FailureKind::Unsupported, "{id} {request}");

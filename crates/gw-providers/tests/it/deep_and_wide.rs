@@ -82,7 +82,7 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
         breakpoints: None,
     };
     // A refusal counts, too: it must not cost more than an acceptance.
-    let _ = adapter.chat(request, &ChoiceRange { n: 1, prompts: 0..1 }, &target);
+    let _ = adapter.chat(request, &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &target);
 }
 
 /// Checks that the large body costs at most as much more as it is larger.

@@ -86,7 +86,11 @@ fn the_deepest_bodies_need_no_deep_stack() {
                     breakpoints: None,
                 };
                 // A refusal is an answer, too. A stack that is too small ends the process.
-                let _ = property::adapter(api).chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target);
+                let _ = property::adapter(api).chat(
+                    &request,
+                    &ChoiceRange { n: 1, prompts: 0..1, from: 0 },
+                    &target,
+                );
             }
         }
     };

@@ -170,7 +170,7 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest) {
         breakpoints: None,
     };
     // A refusal must not cost more than a success.
-    let _ = adapter.chat(request, &ChoiceRange { n: 1, prompts: 0..1 }, &target);
+    let _ = adapter.chat(request, &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &target);
 }
 
 fn parse(body: &Bytes) -> ChatRequest {

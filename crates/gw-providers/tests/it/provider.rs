@@ -211,7 +211,7 @@ async fn an_arn_arrives_encoded_with_a_bedrock_key() {
         issuer: None,
         breakpoints: None,
     };
-    let share = gw_providers::adapter::ChoiceRange { n: 1, prompts: 0..1 };
+    let share = gw_providers::adapter::ChoiceRange { n: 1, prompts: 0..1, from: 0 };
     let encoded = provider.adapter().chat(&request, &share, &target).unwrap();
     provider.send(encoded.call, &clocks()).await.unwrap();
     let sent = requests.recv().await.unwrap();

@@ -9,6 +9,7 @@ use super::completion::CompletionRequest;
 use super::embeddings::{EmbeddingsRequest, Inputs, parse_embeddings};
 use super::limits::RequestLimits;
 use super::member_policy::is_spelling;
+use super::seed::seed_of_call;
 use crate::json::{ObjectWriter, View, write_array, write_object};
 
 /// The provider's name for the limit of generated tokens.
@@ -54,6 +55,8 @@ pub struct EncodeOptions<'a> {
     pub withheld: &'a [&'a str],
     /// Number of choices of this call if it differs from the client's number.
     pub choices: Option<u32>,
+    /// The position of the first choice of this call. The client's seed moves by it.
+    pub from: u32,
     /// Replaces the client's messages: JSON text.
     pub messages: Option<&'a str>,
     /// Replaces the client's tools: JSON text.
@@ -75,6 +78,7 @@ impl<'a> EncodeOptions<'a> {
             unsupported: &[],
             withheld: &[],
             choices: None,
+            from: 0,
             messages: None,
             tools: None,
         }
@@ -307,6 +311,7 @@ impl<'a, 'o> Splice<'a, 'o> {
             "n" if let Some(choices) = self.options.choices => {
                 self.out.integer("n", u64::from(choices));
             }
+            "seed" if self.options.from > 0 => self.moved_seed(self.body.text(range)),
             "reasoning_effort" if let Some(effort) = self.options.effort => {
                 self.out.string("reasoning_effort", effort);
             }
@@ -321,6 +326,13 @@ impl<'a, 'o> Splice<'a, 'o> {
                     None => self.out.raw(name, self.body.raw(range)),
                 },
             },
+        }
+    }
+
+    fn moved_seed(&mut self, given: &str) {
+        match given.parse() {
+            Ok(seed) => self.out.raw("seed", seed_of_call(seed, self.options.from).to_string()),
+            Err(_) => self.out.raw("seed", given),
         }
     }
 

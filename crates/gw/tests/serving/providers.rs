@@ -274,3 +274,28 @@ async fn a_provider_without_embeddings_says_that_the_model_is_the_wrong_one() {
     assert_eq!((answer.status, answer.code().as_str()), (400, "unsupported_model"), "{}", answer.text());
     assert_eq!(upstreams[at].hits(), 0);
 }
+
+#[tokio::test]
+async fn each_call_of_a_request_with_a_seed_has_a_seed_of_its_own() {
+    let (gateway, upstreams) = all().await;
+    let client = gateway.client().with_key(KEY);
+    // The provider, the number of choices, and the seeds of its calls for the seed 7.
+    let cases: [(&str, &str, u32, &[i64]); 3] = [
+        ("cohere", "/seed", 3, &[7, 8, 9]),
+        ("ollama", "/options/seed", 3, &[7, 8, 9]),
+        ("openai", "/seed", 3, &[7]),
+    ];
+    for (name, member, n, expected) in cases {
+        let at = PROVIDERS.iter().position(|provider| provider.name == name).unwrap();
+        let model = format!("my-{name}/{}", PROVIDERS[at].model);
+        let body =
+            json!({"model": model, "n": n, "seed": 7, "messages": [{"role": "user", "content": "hi"}]});
+        // OpenAI takes `n`. Its fake answers with one choice, which only adds a warning.
+        client.post_json("/v1/chat/completions", &body).await.ok();
+        let sent = upstreams[at].requests();
+        let mut seeds: Vec<i64> =
+            sent.iter().filter_map(|sent| sent.json().pointer(member)?.as_i64()).collect();
+        seeds.sort_unstable();
+        assert_eq!(seeds, expected, "{name}");
+    }
+}

@@ -41,7 +41,7 @@ fn encode_text(request: &str) -> Result<Encoded, Failure> {
     let model: Value = serde_json::from_str(request).unwrap();
     let model = model["model"].as_str().unwrap().split_once('/').unwrap().1;
     let request = parse_chat(Bytes::from(request.to_owned()), &RequestLimits::default()).unwrap();
-    super::adapter().chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target(model))
+    super::adapter().chat(&request, &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &target(model))
 }
 
 fn encode(mut request: Value) -> Result<Encoded, Failure> {

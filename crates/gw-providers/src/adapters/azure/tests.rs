@@ -57,7 +57,7 @@ fn target<'a>(upstream_model: &'a str, id: &'a str) -> Target<'a> {
 }
 
 fn whole() -> ChoiceRange {
-    ChoiceRange { n: 1, prompts: 0..1 }
+    ChoiceRange { n: 1, prompts: 0..1, from: 0 }
 }
 
 fn chat(adapter: &dyn Adapter, request: &str, target: &Target<'_>) -> Encoded {

@@ -65,7 +65,7 @@ fn encode(body: Value) -> Result<Encoded, Failure> {
     }
     let request = request(&body);
     let model = body["model"].as_str().unwrap();
-    Native(Bedrock).chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target(model))
+    Native(Bedrock).chat(&request, &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &target(model))
 }
 
 fn body(encoded: &Encoded) -> Value {

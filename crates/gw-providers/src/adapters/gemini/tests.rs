@@ -40,7 +40,7 @@ fn upstream_model(model: &str) -> &str {
 
 fn encode(json: &str) -> Result<Encoded, gw_wire::failure::Failure> {
     let request = chat(json);
-    let share = ChoiceRange { n: request.n, prompts: 0..1 };
+    let share = ChoiceRange { n: request.n, prompts: 0..1, from: 0 };
     adapter().chat(&request, &share, &target(upstream_model(&request.model)))
 }
 

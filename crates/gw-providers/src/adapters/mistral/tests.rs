@@ -51,10 +51,10 @@ fn sent(text: &str) -> Value {
 /// Encodes a chat for all its choices in one call.
 fn chat(request: impl Into<String>, model: &str) -> Encoded {
     let request = parse_chat(Bytes::from(request.into()), &RequestLimits::default()).unwrap();
-    mistral().chat(&request, &ChoiceRange { n: request.n, prompts: 0..1 }, &target(model)).unwrap()
+    mistral().chat(&request, &ChoiceRange { n: request.n, prompts: 0..1, from: 0 }, &target(model)).unwrap()
 }
 
 fn completion(request: impl Into<String>, model: &str) -> Encoded {
     let request = parse_completion(Bytes::from(request.into()), &RequestLimits::default()).unwrap();
-    mistral().completion(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target(model)).unwrap()
+    mistral().completion(&request, &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &target(model)).unwrap()
 }

@@ -17,7 +17,7 @@ use crate::model_rules::{Effort, ModelRules, Off, Thinks};
 /// Ollama's own options, which clients may send beside OpenAI's members. Their values are numbers.
 const OWN_OPTIONS: [&str; 5] = ["top_k", "min_p", "typical_p", "repeat_penalty", "repeat_last_n"];
 /// OpenAI's members that are options with the same name.
-const SAME_OPTIONS: [&str; 5] = ["temperature", "top_p", "frequency_penalty", "presence_penalty", "seed"];
+const SAME_OPTIONS: [&str; 4] = ["temperature", "top_p", "frequency_penalty", "presence_penalty"];
 
 /// Encodes a conversation. `num_ctx` is the context to ask for. `allows_keep_alive`: the client's `keep_alive` is forwarded.
 pub(super) fn encode(
@@ -149,6 +149,9 @@ fn options(
             if let Some(text) = conversation.body.get(name) {
                 options.raw(name, text);
             }
+        }
+        if let Some(seed) = conversation.seed {
+            options.raw("seed", seed.to_string());
         }
         if !conversation.stop.is_empty() {
             options.strings("stop", &conversation.stop);

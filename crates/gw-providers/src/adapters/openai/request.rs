@@ -80,6 +80,7 @@ impl OpenAi {
             ask_stream_usage: self.quirks.stream_usage,
             unsupported: self.quirks.unsupported,
             choices: (range.n != choices).then_some(range.n),
+            from: range.from,
             ..EncodeOptions::plain(target.upstream_model, self.quirks.max_tokens.unwrap_or_else(by_name))
         }
     }

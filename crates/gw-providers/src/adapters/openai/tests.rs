@@ -29,7 +29,7 @@ fn target(upstream_model: &str) -> Target<'_> {
 }
 
 fn whole() -> ChoiceRange {
-    ChoiceRange { n: 1, prompts: 0..1 }
+    ChoiceRange { n: 1, prompts: 0..1, from: 0 }
 }
 
 fn bytes(value: &Value) -> Bytes {

@@ -164,8 +164,10 @@ fn gemini_requests_go_to_the_regional_path_without_call_ids() {
         let mut json = json.clone();
         json["stream"] = stream.into();
         let request = parse_chat(Bytes::from(json.to_string()), &RequestLimits::default()).unwrap();
-        let encoded =
-            built().adapter.chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target(model)).unwrap();
+        let encoded = built()
+            .adapter
+            .chat(&request, &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &target(model))
+            .unwrap();
         assert_eq!(encoded.call.path, path);
         let call = &body(&encoded.call)["contents"][1]["parts"][0];
         assert_eq!(call["functionCall"], json!({"name": "f", "args": {}}));

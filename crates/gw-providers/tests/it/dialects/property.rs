@@ -139,12 +139,12 @@ pub(crate) fn request(adapters: &[(Api, Box<dyn Adapter>)], bytes: &[u8]) {
         };
         let most = adapter.traits().capabilities;
         if let Ok(chat) = &chat {
-            let share = ChoiceRange { n: chat.n.min(most.choices), prompts: 0..1 };
+            let share = ChoiceRange { n: chat.n.min(most.choices), prompts: 0..1, from: 0 };
             call(*api, || adapter.chat(chat, &share, &target).map(|encoded| encoded.call));
         }
         if let Ok(completion) = &completion {
             let prompts = 0..completion.prompts.len().min(most.prompts);
-            let share = ChoiceRange { n: completion.n.min(most.choices), prompts };
+            let share = ChoiceRange { n: completion.n.min(most.choices), prompts, from: 0 };
             call(*api, || adapter.completion(completion, &share, &target).map(|encoded| encoded.call));
         }
         if let Ok(embeddings) = &embeddings {

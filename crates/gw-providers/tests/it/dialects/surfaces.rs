@@ -123,7 +123,8 @@ fn encode(api: Api, adapter: &dyn Adapter, request: &ChatRequest, model: &str) -
         issuer: None,
         breakpoints: None,
     };
-    let share = ChoiceRange { n: request.n.min(adapter.traits().capabilities.choices), prompts: 0..1 };
+    let share =
+        ChoiceRange { n: request.n.min(adapter.traits().capabilities.choices), prompts: 0..1, from: 0 };
     adapter.chat(request, &share, &target).ok()
 }
 

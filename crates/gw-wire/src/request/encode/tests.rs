@@ -187,6 +187,15 @@ proptest! {
 }
 
 #[test]
+fn a_call_for_later_choices_has_a_seed_of_its_own() {
+    for (from, sent) in [(0, 7), (1, 8), (3, 10)] {
+        let options = EncodeOptions { choices: Some(1), from, ..PLAIN };
+        let body = chat(r#","n":4,"seed":7"#, &options);
+        assert!(body.contains(&format!(r#""n":1,"seed":{sent}"#)), "{body}");
+    }
+}
+
+#[test]
 fn unsupported_members_are_dropped_and_renamed_ones_renamed() {
     let options = EncodeOptions {
         send_model: false,

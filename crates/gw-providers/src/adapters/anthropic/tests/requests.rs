@@ -146,7 +146,7 @@ fn max_tokens_is_always_sent_and_temperature_excludes_top_p() {
                 .unwrap();
         let encoded = crate::adapters::anthropic::adapter().chat(
             &request,
-            &ChoiceRange { n: 1, prompts: 0..1 },
+            &ChoiceRange { n: 1, prompts: 0..1, from: 0 },
             &target,
         );
         body(&encoded.unwrap())
@@ -303,7 +303,7 @@ fn legacy_functions_and_text_completions_are_chats() {
     assert_eq!(sent["messages"][1]["content"][0]["id"], sent["messages"][2]["content"][0]["tool_use_id"]);
     let request = json!({"model": "a/b", "prompt": ["one", "two"], "echo": true, "max_tokens": 3});
     let request = parse_completion(Bytes::from(request.to_string()), &RequestLimits::default()).unwrap();
-    let share = ChoiceRange { n: 1, prompts: 1..2 };
+    let share = ChoiceRange { n: 1, prompts: 1..2, from: 0 };
     let encoded =
         crate::adapters::anthropic::adapter().completion(&request, &share, &target("claude-opus-5")).unwrap();
     assert_eq!(

@@ -49,8 +49,9 @@ fn schemas_keep_every_key_in_order() {
         gw_wire::request::chat::parse_chat(Bytes::from(request), &gw_wire::request::RequestLimits::default())
             .unwrap();
     let adapter = crate::adapters::anthropic::adapter();
-    let encoded =
-        adapter.chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target("claude-opus-5")).unwrap();
+    let encoded = adapter
+        .chat(&request, &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &target("claude-opus-5"))
+        .unwrap();
     assert!(std::str::from_utf8(&encoded.call.body).unwrap().contains(&format!("\"input_schema\":{schema}")));
 }
 

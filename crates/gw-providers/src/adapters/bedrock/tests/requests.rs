@@ -54,7 +54,7 @@ fn schemas_and_arguments_are_kept_letter_for_letter() {
     let request =
         gw_wire::request::parse_chat(bytes::Bytes::from(text), &gw_wire::request::RequestLimits::default())
             .unwrap();
-    let share = ChoiceRange { n: 1, prompts: 0..1 };
+    let share = ChoiceRange { n: 1, prompts: 0..1, from: 0 };
     let encoded = Native(Bedrock).chat(&request, &share, &target("us.amazon.nova-2-lite-v1:0")).unwrap();
     let sent = std::str::from_utf8(&encoded.call.body).unwrap();
     assert!(sent.contains(&format!(r#""json":{schema}"#)), "{sent}");
@@ -312,7 +312,7 @@ fn an_opaque_profile_uses_the_rules_of_its_catalogue_id() {
     let of = |id: &str| {
         let rules = ModelRules::of(Api::BEDROCK.rules, arn, id);
         let target = Target { id, rules, clamp_max_tokens: Some(500), ..target(arn) };
-        Native(Bedrock).chat(&request(&body), &ChoiceRange { n: 1, prompts: 0..1 }, &target).unwrap()
+        Native(Bedrock).chat(&request(&body), &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &target).unwrap()
     };
     let encoded = of("amazon/claude-opus-4.6");
     assert_eq!(super::body(&encoded)["additionalModelRequestFields"]["thinking"]["type"], "adaptive");

@@ -106,7 +106,7 @@ fn a_fallbacks_token_limit_is_clamped_and_an_absurd_one_fits() {
     let request = chat(json);
     let mut target = target("gemini-2.5-pro");
     target.clamp_max_tokens = Some(8);
-    let encoded = adapter().chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target).unwrap();
+    let encoded = adapter().chat(&request, &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &target).unwrap();
     assert_eq!(body_of(&encoded)["generationConfig"], json!({"maxOutputTokens": 8}));
 }
 
@@ -178,7 +178,7 @@ fn a_text_completion_is_a_chat_of_its_prompt() {
         r#"{"model":"google/gemini-2.5-flash","prompt":["a","b"],"echo":true,"max_tokens":3,"logprobs":2}"#,
     );
     let encoded = adapter()
-        .completion(&request, &ChoiceRange { n: 1, prompts: 1..2 }, &target("gemini-2.5-flash"))
+        .completion(&request, &ChoiceRange { n: 1, prompts: 1..2, from: 0 }, &target("gemini-2.5-flash"))
         .unwrap();
     let expected = json!({"contents": [{"role": "user", "parts": [{"text": "b"}]}], "generationConfig": {"maxOutputTokens": 3}});
     assert_eq!(body_of(&encoded), expected);
@@ -343,7 +343,8 @@ fn embeddings_go_in_one_batch_and_resources_keep_their_kind() {
         ("tunedModels/mine-1", "/v1beta/tunedModels/mine-1:generateContent"),
         ("odd name?", "/v1beta/models/odd%20name%3F:generateContent"),
     ] {
-        let encoded = adapter().chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target(name)).unwrap();
+        let encoded =
+            adapter().chat(&request, &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &target(name)).unwrap();
         assert_eq!(encoded.call.path, path);
     }
 }

@@ -252,7 +252,8 @@ fn every_kind_of_part_has_its_chunk() {
     let nothing =
         json!({"model": "x", "messages": [{"role": "user", "content": [{"type": "file", "file": {}}]}]});
     let request = parse_chat(Bytes::from(nothing.to_string()), &RequestLimits::default()).unwrap();
-    let failure = mistral().chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &target("m")).unwrap_err();
+    let failure =
+        mistral().chat(&request, &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &target("m")).unwrap_err();
     assert_eq!(
         (failure.kind, failure.code.as_deref()),
         (FailureKind::Unsupported, Some("unsupported_value"))
@@ -325,7 +326,7 @@ fn the_token_limit_of_a_fallback_is_clamped() {
     let request = r#"{"model":"x","messages":[{"role":"user","content":"hi"}],"max_tokens":500}"#;
     let request = parse_chat(Bytes::from(request), &RequestLimits::default()).unwrap();
     let bound = crate::adapter::Target { clamp_max_tokens: Some(100), ..target("m") };
-    let encoded = mistral().chat(&request, &ChoiceRange { n: 1, prompts: 0..1 }, &bound).unwrap();
+    let encoded = mistral().chat(&request, &ChoiceRange { n: 1, prompts: 0..1, from: 0 }, &bound).unwrap();
     assert_eq!(json(&encoded.call.body)["max_tokens"], json!(100));
 }
 
@@ -350,8 +351,11 @@ fn codestral_uses_fill_in_the_middle() {
     let request =
         parse_completion(Bytes::from(r#"{"model":"x","prompt":"a","n":2}"#), &RequestLimits::default())
             .unwrap();
-    let failure =
-        mistral().completion(&request, &ChoiceRange { n: 2, prompts: 0..1 }, &target("codestral-2508"));
+    let failure = mistral().completion(
+        &request,
+        &ChoiceRange { n: 2, prompts: 0..1, from: 0 },
+        &target("codestral-2508"),
+    );
     assert_eq!(failure.unwrap_err().code.as_deref(), Some("unsupported_value"));
 }
 

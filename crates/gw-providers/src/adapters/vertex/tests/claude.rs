@@ -10,7 +10,7 @@ use super::{body, built, target};
 use crate::adapter::{Adapter, ChoiceRange, Encoded, Reading};
 use crate::adapters::anthropic;
 
-const ONE: ChoiceRange = ChoiceRange { n: 1, prompts: 0..1 };
+const ONE: ChoiceRange = ChoiceRange { n: 1, prompts: 0..1, from: 0 };
 
 fn encode(adapter: &dyn Adapter, model: &str, more: &Value) -> Result<Encoded, Failure> {
     let mut json = json!({"model": "gcp/m", "messages": [{"role": "user", "content": "x"}]});
