@@ -99,27 +99,25 @@ impl ImageFetches {
     /// Fetches all images of a request of this key. The holding counts their bytes, and the number is that of all bytes in the body.
     ///
     /// # Errors
-    /// The failure of the first image that cannot be fetched. `member` writes the member that holds an address.
+    /// The failure of the first image that cannot be fetched.
     pub(crate) async fn fetch(
         &self,
         key: &Arc<str>,
         addresses: Vec<ImageAddress>,
         deadline: Instant,
-        member: impl Fn(&ImageAddress) -> String,
     ) -> Result<(FetchedImages, PoolHolding, u64), Failure> {
         let usual = || (SharedPool::new(USUAL_MEMORY.bytes), USUAL_MEMORY.max_bytes);
         let (pool, max_bytes) = self.memory.get_or_init(usual);
         let memory = Mutex::new(ImageMemory { holding: pool.holding(key), bytes: 0, max_bytes: *max_bytes });
-        let (memory_of_all, member) = (&memory, &member);
+        let memory_of_all = &memory;
         let images: Vec<(String, FetchedImage)> = stream::iter(addresses)
             .map(|address| async move {
-                let place = member(&address);
-                let mut room =
-                    ImageRoom { memory: memory_of_all, counted: 0, uses: address.uses, place: &place };
+                let place = &*address.member;
+                let mut room = ImageRoom { memory: memory_of_all, counted: 0, uses: address.uses, place };
                 let fetched = self.fetch_one(key, &address.url, &mut room, deadline).await;
                 let outcome = fetched.as_ref().map_or_else(ImageFault::outcome, |_| "ok");
                 self.fetched.get_or_create(&FetchLabels { outcome }).inc();
-                fetched.map(|image| (address.url.clone(), image)).map_err(|fault| self.failure(fault, &place))
+                fetched.map(|image| (address.url.clone(), image)).map_err(|fault| self.failure(fault, place))
             })
             .buffered(PARALLEL_FETCHES)
             .try_collect()

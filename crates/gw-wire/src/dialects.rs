@@ -2,6 +2,7 @@
 //! gateway's one internal form. The answer is written back in the client's dialect from the same events and replies as a
 //! chat's.
 
+mod chat_members;
 pub(crate) mod client_dialect;
 pub mod gemini;
 pub mod images;

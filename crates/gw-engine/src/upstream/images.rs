@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use gw_wire::conversation::images::{ImageAddress, image_addresses};
-use gw_wire::dialects::ClientDialect;
 use gw_wire::failure::{Failure, FailureKind};
 use gw_wire::fetched_images::FetchedImages;
 use gw_wire::request::ChatRequest;
@@ -62,20 +61,17 @@ async fn try_fetch(call: &mut Call, candidate: &Candidate) -> Result<(), Option<
         return Err(Some(earlier.clone()));
     }
     let addresses = offload_if(is_heavy, || image_addresses(request, MAX_IMAGES + 1)).await;
-    let dialect = call.context.client.surface.dialect;
     if addresses.len() > MAX_IMAGES {
-        let place = member_of(dialect, "messages");
         let message = format!(
-            "Invalid '{place}': more than {MAX_IMAGES} images at addresses. Send further images as data URLs."
+            "Invalid 'messages': more than {MAX_IMAGES} images at addresses. Send further images as data URLs."
         );
         return Err(Some(image_fetches::failure(INVALID_IMAGE_URL, message)));
     }
     would_take(call, candidate, &addresses).await.map_err(Some)?;
     let clocks = call.context.clocks(candidate);
     let deadline = state.images.deadline().min(call.context.deadline(&clocks));
-    let member = |address: &ImageAddress| member_of(dialect, &address.member).to_owned();
     let begun = clock::now();
-    let fetched = state.images.fetch(call.context.client.caller.key_id(), addresses, deadline, member).await;
+    let fetched = state.images.fetch(call.context.client.caller.key_id(), addresses, deadline).await;
     call.progress.settlement.note_image_fetch(millis(clock::since(begun)).max(1));
     let (images, memory, bytes) = fetched.map_err(Some)?;
     call.context.is_heavy |= bytes >= HEAVY_BYTES as u64;
@@ -114,14 +110,4 @@ fn put(call: &mut Call, images: Option<FetchedImages>) {
 /// Whether a failure is that of a fetch, and not that of a dialect.
 fn is_of_fetch(failure: &Failure) -> bool {
     failure.kind == FailureKind::ImageAddress && failure.code.as_deref() != Some("unsupported_value")
-}
-
-/// The member in the client's own dialect. The chat that it was translated to counts its parts differently.
-fn member_of(dialect: ClientDialect, member: &str) -> &str {
-    match dialect {
-        ClientDialect::OpenAi => member,
-        ClientDialect::Messages => "messages",
-        ClientDialect::Responses => "input",
-        ClientDialect::Gemini => "contents",
-    }
 }

@@ -1,7 +1,8 @@
 //! Errors of the Gemini API: `{"error":{"code","message","status","details"}}`, where `code` is the HTTP status and
 //! `status` a name of google.rpc.Code (<https://cloud.google.com/apis/design/errors>).
 
-use crate::dialects::StreamError;
+use crate::dialects::chat_members::in_own_names;
+use crate::dialects::{ClientDialect, StreamError};
 use crate::json::{ObjectWriter, write_array};
 
 /// The domain of the reasons in `details`.
@@ -12,7 +13,7 @@ const DOMAIN: &str = "model-gateway";
 #[must_use]
 pub fn error_body(status: u16, code: &str, message: &str, retry_seconds: Option<u64>) -> Vec<u8> {
     let mut out = Vec::with_capacity(256 + message.len());
-    write(&mut out, status, code, message, retry_seconds);
+    write(&mut out, status, code, &in_own_names(ClientDialect::Gemini, message, code), retry_seconds);
     out
 }
 

@@ -1,7 +1,8 @@
 //! Errors of the Messages API: `{"type":"error","error":{"type","message"},"request_id"}`.
 
 use super::overflow;
-use crate::dialects::StreamError;
+use crate::dialects::chat_members::in_own_names;
+use crate::dialects::{ClientDialect, StreamError};
 use crate::json::ObjectWriter;
 
 /// The status for overload in this API.
@@ -36,6 +37,7 @@ pub fn error_body(status: u16, kind: &str, code: &str, message: &str, request_id
         "upstream_overloaded" | "no_available_provider" => (OVERLOADED, "overloaded_error"),
         _ => (status, error_type(status, kind, code)),
     };
+    let message = &*in_own_names(ClientDialect::Messages, message, code);
     let mut out = Vec::with_capacity(128 + message.len() + request_id.len());
     let mut body = ObjectWriter::begin(&mut out);
     body.string("type", "error");

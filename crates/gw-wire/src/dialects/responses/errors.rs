@@ -1,10 +1,13 @@
 //! The errors of the Responses API. All four members of an error are strings, because strict clients accept nothing else.
 
+use crate::dialects::chat_members::{in_own_names, named_member};
+use crate::dialects::client_dialect::ClientDialect;
 use crate::json::ObjectWriter;
 
 /// Writes the error body of this surface. `param` is the field that the message names, or an empty string.
 #[must_use]
 pub fn error_body(message: &str, kind: &str, code: &str) -> Vec<u8> {
+    let message = &*in_own_names(ClientDialect::Responses, message, code);
     let mut out = Vec::with_capacity(64 + message.len() + kind.len() + code.len());
     let mut body = ObjectWriter::begin(&mut out);
     body.object("error", |error| write_error(error, message, kind, code));
@@ -16,21 +19,8 @@ pub fn error_body(message: &str, kind: &str, code: &str) -> Vec<u8> {
 pub(super) fn write_error(error: &mut ObjectWriter<'_>, message: &str, kind: &str, code: &str) {
     error.string("message", message);
     error.string("type", kind);
-    error.string("param", param(message));
+    error.string("param", named_member(message).unwrap_or_default());
     error.string("code", code);
-}
-
-/// The field that a message begins with, as in `Invalid 'input[0].role': …`.
-fn param(message: &str) -> &str {
-    const OPENINGS: [&str; 5] = [
-        "Invalid '",
-        "Invalid type for '",
-        "Missing required parameter: '",
-        "Unknown parameter: '",
-        "Unsupported parameter: '",
-    ];
-    let named = OPENINGS.iter().find_map(|opening| message.strip_prefix(opening));
-    named.and_then(|rest| rest.split_once('\'')).map_or("", |(field, _)| field)
 }
 
 /// The code of a failed response. OpenAI's clients know these codes only. `kind` and `code` are those of the fault behind it.

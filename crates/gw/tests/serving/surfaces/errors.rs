@@ -89,6 +89,23 @@ async fn every_error_below_responses_has_four_strings() {
 }
 
 #[tokio::test]
+async fn an_error_names_the_clients_own_member_and_not_that_of_a_chat() {
+    let world = world().await;
+    let stored = "gs://operator/secret.png";
+    let image =
+        json!({"input": [{"role": "user", "content": [{"type": "input_image", "image_url": stored}]}]});
+    let answer = super::ask_responses(&world.client, &with(response("acme/fast"), image)).await;
+    assert_four("image", &answer, 400, "unsupported_value");
+    assert_eq!(answer.json()["error"]["param"], "input", "{}", answer.text());
+    let file = json!({"fileData": {"mimeType": "image/png", "fileUri": stored}});
+    let body = json!({"contents": [{"role": "user", "parts": [file]}]});
+    let answer = world.client.post_json("/v1beta/models/acme/fast:generateContent", &body).await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    assert!(answer.message().starts_with("Invalid 'contents': it refers"), "{}", answer.text());
+    assert_eq!(world.upstream.hits(), 0);
+}
+
+#[tokio::test]
 async fn values_that_openai_does_not_know_are_refused_on_responses() {
     let world = world().await;
     for (members, param, code) in [
