@@ -136,6 +136,9 @@ fn tool_choice(value: View<'_>, tools: Option<View<'_>>, needs: &mut Needs) -> R
         "custom" | "allowed_tools" if tools.is_none() => return Err(without_tools(&path)),
         "allowed_tools" if may_choose(object_choice, tools) => {}
         "custom" if named(object_choice).is_some_and(|name| is_offered(&name, tools)) => {}
+        "custom" if named(object_choice).is_some() && all_named(tools) => {
+            return Err(invalid_value(&path, "the named tool is not among the 'tools'."));
+        }
         "custom" | "allowed_tools" => {
             needs.openai_only.get_or_insert(Needs::OTHER_TOOLS);
         }
@@ -161,6 +164,11 @@ fn may_choose(choice: View<'_>, tools: Option<View<'_>>) -> bool {
 fn is_offered(name: &str, tools: Option<View<'_>>) -> bool {
     let mut tools = tools.into_iter().flat_map(View::elements);
     tools.any(|tool| named(tool).is_some_and(|known| known == name))
+}
+
+/// Whether every tool is in one of OpenAI's forms with a name. A tool in another form may have any name.
+fn all_named(tools: Option<View<'_>>) -> bool {
+    tools.into_iter().flat_map(View::elements).all(|tool| named(tool).is_some())
 }
 
 /// Whether a custom tool has a non-empty name.

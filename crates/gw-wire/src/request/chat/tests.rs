@@ -248,7 +248,9 @@ fn needs_are_noted() {
     // Tools in another form than OpenAI's are left to OpenAI to judge.
     for odd in [
         r#""tools":[{"type":"custom","custom":{}}]"#.to_owned(),
-        format!(r#"{custom},"tool_choice":{{"type":"custom","custom":{{"name":"d"}}}}"#),
+        r#""tools":[{"type":"custom","name":"d"}],"tool_choice":{"type":"custom","custom":{"name":"d"}}"#
+            .to_owned(),
+        format!(r#"{custom},"tool_choice":{{"type":"custom","name":"c"}}"#),
         format!(
             r#"{custom},"tool_choice":{{"type":"allowed_tools","allowed_tools":{{"mode":"auto","tools":[]}}}}"#
         ),

@@ -51,6 +51,7 @@ fn tools_and_their_choice() {
         (r#"{"type":"function","function":{"name":"g"}}"#, VALUE, VALUE),
         (r#"{"type":"tool"}"#, VALUE, VALUE),
         (r#"{"type":"custom","custom":{"name":"c"}}"#, OK, VALUE),
+        (r#"{"type":"custom","custom":{"name":"d"}}"#, VALUE, VALUE),
         (r#"{"type":"allowed_tools","allowed_tools":{}}"#, OK, VALUE),
     ] {
         check_members("tools", &[(&format!("{tools}{choice}"), with_tools)]);
