@@ -76,6 +76,7 @@ impl Dialect for Cohere {
             classify: errors::classify,
             ..native::POLICY.traits
         },
+        sends_reasoning: messages::sends_reasoning,
         takes_tool_name,
         demands_results: true,
         ..native::POLICY

@@ -72,6 +72,7 @@ impl Dialect for Mistral {
             ..native::POLICY.traits
         },
         keeps: &["prediction"],
+        sends_reasoning: |_, _| true,
         demands_results: true,
         ..native::POLICY
     };

@@ -24,6 +24,7 @@ use crate::adapter::{
     StreamDecoder, Target,
 };
 use crate::media_sizes::MediaSizes;
+use crate::model_rules::ModelRules;
 
 /// The capabilities that most of these dialects share.
 pub(super) const CAPABILITIES: Capabilities = Capabilities {
@@ -48,6 +49,9 @@ pub(super) struct Policy {
     pub(super) takes_back: fn(&Source<'_>) -> bool,
     /// The value of `format` in signed entries of `reasoning_details`; "" when the dialect has none.
     pub(super) reasoning_format: &'static str,
+    /// Whether the text of an earlier answer's reasoning, without a signature, is sent to a model with these rules. A dialect that
+    /// warns by itself of reasoning it leaves out says yes.
+    pub(super) sends_reasoning: fn(&Message<'_>, ModelRules) -> bool,
     /// Whether the provider accepts this name of a tool. Other names are changed in the request and restored in the
     /// answer.
     pub(super) takes_tool_name: fn(&str) -> bool,
@@ -71,6 +75,7 @@ pub(super) const POLICY: Policy = Policy {
     keeps: &[],
     takes_back: |_| false,
     reasoning_format: "",
+    sends_reasoning: |_, _| false,
     takes_tool_name: tool_names::is_word,
     names_allowed_tools: |_| false,
     demands_results: false,
@@ -172,7 +177,8 @@ impl<D: Dialect> Adapter for Native<D> {
             conversation.put_images(images);
         }
         let opened = replay::opened_entries(&conversation, &replay_target, D::POLICY.reasoning_format);
-        let lost = replay::keep_own(&mut conversation, &opened, &replay_target);
+        let sends = |message: &Message<'_>| (D::POLICY.sends_reasoning)(message, target.rules);
+        let lost = replay::keep_own(&mut conversation, &opened, &replay_target, sends);
         let names = tool_names::rename_refused(&mut conversation, D::POLICY.takes_tool_name);
         if D::POLICY.demands_results {
             conversation.answer_calls();

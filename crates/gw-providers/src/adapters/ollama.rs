@@ -83,6 +83,7 @@ impl Dialect for Ollama {
             classify: errors::classify,
             ..native::POLICY.traits
         },
+        sends_reasoning: |_, _| true,
         ..native::POLICY
     };
 

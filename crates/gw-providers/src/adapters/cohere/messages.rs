@@ -30,7 +30,6 @@ enum ContentItem<'m> {
 
 /// Writes all messages. An assistant's message without text and calls is left out, because Cohere refuses it.
 pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Result<CohereMessages, Failure> {
-    let thinks = !matches!(rules.thinks, Thinks::Never | Thinks::Unknown);
     let mut written = CohereMessages { json: vec![b'['], documents: Vec::new() };
     // Equal ids would leave open which call a result answers.
     let mut ids = PairedIds::new(own_id);
@@ -56,7 +55,7 @@ pub(super) fn write(conversation: &Conversation<'_>, rules: ModelRules) -> Resul
             Role::System => spoken(out, "system", &pieces),
             Role::User => spoken(out, "user", &pieces),
             Role::Assistant if message.tool_calls.is_empty() => spoken(out, "assistant", &pieces),
-            Role::Assistant => calling(out, message, &pieces, thinks, &ids.calls),
+            Role::Assistant => calling(out, message, &pieces, rules, &ids.calls),
             Role::Tool => {
                 out.string("role", "tool");
                 out.string("tool_call_id", &ids.result);
@@ -106,16 +105,22 @@ fn write_piece(part: &mut ObjectWriter<'_>, piece: &ContentItem<'_>) {
     }
 }
 
-/// Writes an assistant's message with calls. Its text is the plan. Reasoning goes back only to a model that reasons.
+/// Whether the reasoning of a message goes back: beside calls, to a model that reasons.
+pub(super) fn sends_reasoning(message: &Message<'_>, rules: ModelRules) -> bool {
+    !message.tool_calls.is_empty() && !matches!(rules.thinks, Thinks::Never | Thinks::Unknown)
+}
+
+/// Writes an assistant's message with calls. Its text is the plan.
 fn calling(
     out: &mut ObjectWriter<'_>,
     message: &Message<'_>,
     pieces: &[ContentItem<'_>],
-    thinks: bool,
+    rules: ModelRules,
     ids: &[String],
 ) {
     out.string("role", "assistant");
-    let thought = message.reasoning.as_deref().filter(|thought| thinks && !thought.is_empty());
+    let sends = sends_reasoning(message, rules);
+    let thought = message.reasoning.as_deref().filter(|thought| sends && !thought.is_empty());
     if let Some(thought) = thought {
         out.array("content", [thought], |out, thought| {
             write_object(out, |part| {

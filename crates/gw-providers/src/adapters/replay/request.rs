@@ -125,17 +125,19 @@ const MAX_ORDERED_BLOCKS: usize = 20_000;
 
 /// Keeps only the entries and signatures that this target gave, as its provider gave them. `uses` comes from
 /// [`opened_entries`]. Returns true if something was left out. The text of the reasoning is left out with its entries if
-/// none of them is this target's.
+/// none of them is this target's. `sends_reasoning` tells whether the dialect sends the text of a message's reasoning, which
+/// then stands for an entry that nobody signed.
 pub(in crate::adapters) fn keep_own<'a>(
     conversation: &mut Conversation<'a>,
     uses: &'a [Vec<EntryUse>],
     target: &ReplayTarget,
+    sends_reasoning: impl Fn(&Message<'_>) -> bool,
 ) -> bool {
     let mut lost = false;
     let mut room = MAX_ORDERED_BLOCKS;
     for (message, uses) in conversation.messages.iter_mut().zip(uses) {
         let mut plain: Option<Cow<'a, str>> = None;
-        let (mut has_own, mut has_dropped) = (false, false);
+        let (mut has_own, mut has_dropped, mut has_unsigned) = (false, false, false);
         let entries = std::mem::take(&mut message.reasoning_details);
         // The order counts the entries, so those that are left out keep their places.
         let is_ordered = entries.iter().any(|entry| order::is_order(*entry));
@@ -145,7 +147,7 @@ pub(in crate::adapters) fn keep_own<'a>(
             }
             let is_thought = !order::is_order(entry);
             has_own |= is_thought && *used != EntryUse::Dropped;
-            lost |= *used == EntryUse::Unsigned;
+            has_unsigned |= *used == EntryUse::Unsigned;
             has_dropped |= is_thought && *used == EntryUse::Dropped;
             match used {
                 EntryUse::Kept => message.reasoning_details.push(entry),
@@ -169,6 +171,8 @@ pub(in crate::adapters) fn keep_own<'a>(
             message.reasoning = None;
         }
         message.reasoning = message.reasoning.take().or(plain);
+        let has_text = message.reasoning.as_deref().is_some_and(|text| !text.is_empty());
+        lost |= has_unsigned && !(has_text && sends_reasoning(message));
         if target.seals() && keep_own_ids(message, target) {
             lost = true;
             // The order is that of an answer with these signatures. A dialect completes calls only in the usual order.

@@ -152,7 +152,7 @@ fn a_conversation_keeps_what_its_target_gave() {
     ] {
         let mut conversation = Conversation::of_chat(&request, 1);
         let uses = opened_entries(&conversation, &target, format);
-        assert!(keep_own(&mut conversation, &uses, &target), "{} {format}", target.name());
+        assert!(keep_own(&mut conversation, &uses, &target, |_| false), "{} {format}", target.name());
         let message = &conversation.messages[1];
         let said = |entry: &View<'_>| {
             let [data, text] = entry.pick(["data", "text"]);
@@ -170,17 +170,19 @@ fn sealed_plain_reasoning_becomes_the_reasoning_of_its_message() {
             {"type": "reasoning.text", "text": "hm", "signature": own().seal_plain("hm").unwrap()},
         ]})
     };
-    for (own_text, target, expected, lost) in [
-        (Value::Null, own(), Some("hm"), false),
-        (json!("mine"), own(), Some("mine"), false),
-        (Value::Null, target("q", 1, "m"), None, true),
+    for (own_text, target, expected, lost, lost_if_sent) in [
+        (Value::Null, own(), Some("hm"), false, false),
+        (json!("mine"), own(), Some("mine"), false, false),
+        (Value::Null, target("q", 1, "m"), None, true, true),
         // The text has no signature of a provider, so models that take plain reasoning still get it.
-        (json!("hm"), target("q", 1, "m"), Some("hm"), true),
+        (json!("hm"), target("q", 1, "m"), Some("hm"), true, false),
     ] {
         let request = request(&message(own_text));
         let mut conversation = Conversation::of_chat(&request, 1);
         let uses = opened_entries(&conversation, &target, "f");
-        assert_eq!(keep_own(&mut conversation, &uses, &target), lost);
+        let mut again = conversation.clone();
+        assert_eq!(keep_own(&mut conversation, &uses, &target, |_| false), lost);
+        assert_eq!(keep_own(&mut again, &uses, &target, |_| true), lost_if_sent);
         assert_eq!(conversation.messages[1].reasoning.as_deref(), expected);
         assert!(conversation.messages[1].reasoning_details.is_empty());
     }
@@ -265,7 +267,7 @@ fn the_other_blocks_keep_their_order_when_reasoning_is_left_out() {
     let request = request(&message);
     let mut conversation = Conversation::of_chat(&request, 1);
     let uses = opened_entries(&conversation, &own(), "f");
-    assert!(keep_own(&mut conversation, &uses, &own()));
+    assert!(keep_own(&mut conversation, &uses, &own(), |_| false));
     let pieces = arrange(&conversation.messages[1]).unwrap();
     let is_ordered =
         matches!(pieces[..], [ReplayedBlock::Text("a"), ReplayedBlock::Call(_), ReplayedBlock::Text("b")]);
@@ -292,7 +294,7 @@ fn a_later_piece_belongs_to_the_entry_of_its_index() {
         let uses = opened_entries(&conversation, &target, "f");
         let name = target.name();
         assert!(
-            keep_own(&mut conversation, &uses, &target),
+            keep_own(&mut conversation, &uses, &target, |_| false),
             "{name}: something of another model is left out"
         );
         let said = |entry: &View<'_>| {
@@ -314,7 +316,7 @@ fn orders_of_a_request_have_a_bound_together() {
     let mut conversation = Conversation::of_chat(&request, 1);
     // Leaving out an order loses nothing: the message is sent in the usual order.
     let uses = opened_entries(&conversation, &own(), "");
-    assert!(!keep_own(&mut conversation, &uses, &own()));
+    assert!(!keep_own(&mut conversation, &uses, &own(), |_| false));
     let kept: Vec<_> = conversation.messages.iter().map(|message| message.reasoning_details.len()).collect();
     assert_eq!(kept, [1, 1, 1, 1, 1, 0, 0], "20,000 blocks are five orders of 4,000");
 }
@@ -330,7 +332,7 @@ fn an_order_whose_call_lost_its_signature_is_left_out() {
     for (target, kept) in [(own(), 1), (target("p", 2, "m"), 0)] {
         let mut conversation = Conversation::of_chat(&request, 1);
         let uses = opened_entries(&conversation, &target, "f");
-        assert_eq!(keep_own(&mut conversation, &uses, &target), kept == 0);
+        assert_eq!(keep_own(&mut conversation, &uses, &target, |_| false), kept == 0);
         assert_eq!(conversation.messages[1].reasoning_details.len(), kept);
     }
 }
