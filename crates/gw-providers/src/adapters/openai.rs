@@ -21,6 +21,7 @@ mod responses;
 mod rewrite;
 mod score;
 pub(in crate::adapters) mod speech;
+mod split_pairs;
 mod stream;
 pub(in crate::adapters) mod transcription;
 pub(in crate::adapters) mod transcription_stream;

@@ -112,6 +112,9 @@ pub(super) trait StreamState: Default + Send {
     /// Reads a body that is one document, and sets the progress when it is an answer.
     fn document(&mut self, _: &[u8], _: EventSink<'_>) {}
 
+    /// Reads the event that the state has kept, because no other one follows. Not called when the stream is over.
+    fn finish(&mut self, _: EventSink<'_>) {}
+
     /// Bytes that the state keeps.
     fn held_bytes(&self) -> usize;
 }
@@ -203,6 +206,9 @@ impl<S: StreamState> StreamDecoder for SseAdapter<S> {
             StreamBody::Lines(lines) => lines.eof(&mut |line| pass_on(state, b"", line, true, sink)),
             StreamBody::Document(document) if !state.progress().is_over => state.document(document, sink),
             StreamBody::Document(_) => {}
+        }
+        if !state.progress().is_over {
+            state.finish(sink);
         }
         if !state.progress().has_begun {
             state.progress().fail(invalid(S::EMPTY_BODY), sink);

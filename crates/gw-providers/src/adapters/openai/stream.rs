@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::calls::ToolCallTracker;
 use super::located::TextLocations;
+use super::split_pairs::HeldEvent;
 use super::wire::{FinishReason, OpenAiChoice, OpenAiEnvelope, OpenAiMessage};
 use super::{quick, repair, usage};
 use crate::adapters::failure::{cut_event, gave_up, invalid, invalid_event, reported};
@@ -37,6 +38,8 @@ pub(super) struct OpenAiStreamState {
     /// The choices with a call in OpenAI's older form.
     legacy: HashSet<u32>,
     template: Template,
+    /// The last event, which waits for the other half of its last character.
+    held: Option<Box<HeldEvent>>,
     located: TextLocations,
     is_model_known: bool,
     is_fingerprint_known: bool,
@@ -63,6 +66,9 @@ impl StreamState for OpenAiStreamState {
 
     fn event(&mut self, event: UpstreamEvent<'_>, sink: EventSink<'_>) {
         let UpstreamEvent { name, data, is_last, .. } = event;
+        if self.held.is_some() {
+            return self.after_half(event, sink);
+        }
         if name != b"error"
             && let Some((choice, text)) = self.template.read(data)
         {
@@ -81,10 +87,46 @@ impl StreamState for OpenAiStreamState {
             let error = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
             return self.fail(reported(&error, self.progress.error_kind()), sink);
         }
-        let read = quick::envelope(text).map_or_else(|| serde_json::from_str(text), Ok);
-        let Ok(envelope) = read else {
-            return self.odd_event(text, is_last, sink);
+        let Some(envelope) = quick::envelope(text) else {
+            match HeldEvent::of(text).filter(|_| !is_last) {
+                Some(held) => self.held = Some(Box::new(held)),
+                None => self.unusual(text, is_last, sink),
+            }
+            return;
         };
+        self.read(envelope, text, sink);
+    }
+
+    fn finish(&mut self, sink: EventSink<'_>) {
+        if let Some(held) = self.held.take() {
+            self.unusual(&held.into_text(), false, sink);
+        }
+    }
+
+    fn document(&mut self, document: &[u8], sink: EventSink<'_>) {
+        let Ok(text) = utf8::text(document) else { return };
+        let Ok(envelope) = serde_json::from_str::<OpenAiEnvelope<'_>>(text) else { return };
+        if envelope.is_error() || envelope.choices.is_some() {
+            self.progress.has_begun = true;
+            self.envelope(envelope, text, sink);
+            self.progress.end(sink);
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        let held = self.held.as_ref().map_or(0, |held| held.held_bytes());
+        self.calls.held_bytes() + self.located.held_bytes() + self.legacy.len() * LEGACY_BYTES + held
+    }
+}
+
+impl OpenAiStreamState {
+    fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
+        self.progress.fail(failure, sink);
+    }
+
+    /// Reads an event, and learns its form if it holds a text alone.
+    #[inline]
+    fn read(&mut self, envelope: OpenAiEnvelope<'_>, text: &str, sink: EventSink<'_>) {
         let mut carried = Carried::Nothing;
         self.envelope(envelope, text, &mut |event| {
             carried = match (&event, &carried) {
@@ -100,24 +142,34 @@ impl StreamState for OpenAiStreamState {
         }
     }
 
-    fn document(&mut self, document: &[u8], sink: EventSink<'_>) {
-        let Ok(text) = utf8::text(document) else { return };
-        let Ok(envelope) = serde_json::from_str::<OpenAiEnvelope<'_>>(text) else { return };
-        if envelope.is_error() || envelope.choices.is_some() {
-            self.progress.has_begun = true;
-            self.envelope(envelope, text, sink);
-            self.progress.end(sink);
+    /// Reads an event that the fast reader does not read.
+    #[cold]
+    fn unusual(&mut self, text: &str, is_last: bool, sink: EventSink<'_>) {
+        match serde_json::from_str(text) {
+            Ok(envelope) => self.read(envelope, text, sink),
+            Err(_) => self.odd_event(text, is_last, sink),
         }
     }
 
-    fn held_bytes(&self) -> usize {
-        self.calls.held_bytes() + self.located.held_bytes() + self.legacy.len() * LEGACY_BYTES
-    }
-}
-
-impl OpenAiStreamState {
-    fn fail(&mut self, failure: Failure, sink: EventSink<'_>) {
-        self.progress.fail(failure, sink);
+    /// Reads the event after one that ends with half of a character, and before it that one.
+    #[cold]
+    fn after_half(&mut self, event: UpstreamEvent<'_>, sink: EventSink<'_>) {
+        let Some(held) = self.held.take() else { return };
+        let next = utf8::text(event.data).ok().filter(|_| event.name != b"error");
+        match next.and_then(|next| held.join(next)) {
+            Some((whole, rest)) => {
+                self.unusual(&whole, false, sink);
+                if !self.progress.is_over {
+                    self.event(UpstreamEvent { data: rest.as_bytes(), ..event }, sink);
+                }
+            }
+            None => {
+                self.unusual(&held.into_text(), false, sink);
+                if !self.progress.is_over {
+                    self.event(event, sink);
+                }
+            }
+        }
     }
 
     /// Reads an event that is not one JSON object: several objects, bare NaN, or no JSON.

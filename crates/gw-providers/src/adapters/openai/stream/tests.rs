@@ -337,3 +337,40 @@ fn a_call_without_a_name_starts_at_the_finish() {
     ];
     assert_eq!(call_in_pieces(&pieces), expected);
 }
+
+/// The texts and the reasoning of a stream.
+fn said(stream: &str) -> String {
+    let mut decoder = OpenAiStream::default();
+    let mut all = String::new();
+    let mut sink = |event: Event<'_>| match event {
+        Event::Text { text, .. } | Event::Reasoning { text, .. } => all.push_str(&text),
+        _ => {}
+    };
+    decoder.feed(stream.as_bytes(), &mut sink);
+    decoder.eof(&mut sink);
+    all
+}
+
+#[test]
+fn a_character_that_was_cut_between_its_halves_is_joined() {
+    let event = |(index, member, text): &(u32, &str, &str)| {
+        let choice = format!(r#"{{"index":{index},"delta":{{"{member}":"{text}"}}}}"#);
+        format!("data: {{\"choices\":[{choice}]}}\n\n")
+    };
+    for (pieces, expected) in [
+        (&[(0, "content", "p"), (0, "content", r"a\ud83d"), (0, "content", r"\ude00b")][..], "pa\u{1f600}b"),
+        (&[(0, "reasoning_content", r"\ud83d"), (0, "reasoning_content", r"\ude00")], "\u{1f600}"),
+        (
+            &[(0, "content", r"\ud83d"), (0, "content", r"\ude00\ud83d"), (0, "content", r"\ude42")],
+            "\u{1f600}\u{1f642}",
+        ),
+        (&[(0, "content", "p"), (0, "content", r"\ud83d"), (0, "content", "x")], "p\u{fffd}x"),
+        (&[(0, "content", r"\ud83d"), (1, "content", r"\ude00")], "\u{fffd}\u{fffd}"),
+        (&[(0, "content", r"\ud83d"), (0, "reasoning_content", r"\ude00")], "\u{fffd}\u{fffd}"),
+        (&[(0, "content", r"a\ud83d")], "a\u{fffd}"),
+    ] {
+        let stream: String = pieces.iter().map(event).collect();
+        assert_eq!(said(&stream), expected, "{pieces:?}");
+        assert_eq!(said(&format!("{stream}data: [DONE]\n\n")), expected, "{pieces:?}");
+    }
+}
