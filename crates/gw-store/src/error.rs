@@ -35,6 +35,12 @@ pub enum Error {
         /// The system's message.
         reason: String,
     },
+    /// The disk has no room for a write.
+    #[error("{location} cannot be written, because its disk is full or a quota is used up: free space there")]
+    DiskFull {
+        /// The file.
+        location: String,
+    },
     /// Another process held a lock for too long.
     #[error("{location} is locked by another program")]
     Busy {

@@ -48,6 +48,8 @@ const MAX_LOG_BYTES: u64 = 64 << 20;
 const USUAL_BYTES: u64 = 24 << 20;
 /// The most bytes of one transaction of known size.
 pub(crate) const MAX_TRANSACTION_BYTES: u64 = 56 << 20;
+/// SQLite's extended result code if the index of the write-ahead log cannot be created or extended. It is the first write of a start.
+const IOERR_SHMSIZE: u32 = 4874;
 /// How often a transaction asks for room in the log while others fill it.
 const BEGIN_ATTEMPTS: usize = 4;
 /// How long truncating waits for readers.
@@ -299,6 +301,7 @@ fn create_private(path: &Path) -> Result<bool> {
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
                 Error::ReadOnly { location, reason }
             }
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::DiskFull { location },
             _ => Error::Failed { location, reason },
         }
     };
@@ -334,14 +337,26 @@ pub(crate) fn describe(location: &str, error: &sqlx::Error) -> Error {
     if database.is_unique_violation() {
         return Error::Taken { location };
     }
-    match database.code().and_then(|code| code.parse::<u32>().ok()).map(|code| code & 0xff) {
+    let code = database.code().and_then(|code| code.parse::<u32>().ok());
+    if code == Some(IOERR_SHMSIZE) {
+        return Error::DiskFull { location: format!("{location}-shm") };
+    }
+    match code.map(|code| code & 0xff) {
+        Some(10) => Error::Failed {
+            location,
+            reason: format!(
+                "{reason}: the disk refuses a read or a write; the log of the system may say why"
+            ),
+        },
         Some(11 | 26) => Error::Damaged { location, reason },
         Some(5 | 6) => Error::Busy { location },
         Some(8) => Error::ReadOnly { location, reason },
+        Some(13) => Error::DiskFull { location },
         // In WAL mode even a reader creates files in the directory.
-        Some(14) => {
-            Error::ReadOnly { location, reason: format!("{reason}; its directory must be writable too") }
-        }
+        Some(14) => Error::ReadOnly {
+            location,
+            reason: format!("{reason}; its directory must be writable, and have room for another file"),
+        },
         _ => Error::Failed { location, reason },
     }
 }

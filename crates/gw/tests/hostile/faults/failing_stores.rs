@@ -292,6 +292,15 @@ fn refuses(data: &Path, told: &str) {
 }
 
 #[tokio::test]
+async fn s02_a_start_on_a_full_disk_says_that_the_disk_is_full() {
+    let (mut world, disk) = on_a_small_disk().await;
+    world.gateway.sigterm();
+    assert!(world.gateway.ended().await.success());
+    disk.fill();
+    refuses(&disk.0, "its disk is full");
+}
+
+#[tokio::test]
 async fn s03_a_store_that_cannot_be_used_is_one_line_and_left_as_it_is() {
     let mut first =
         serve("[[providers]]\nname = \"demo\"\napi = \"demo\"\n[server]\nlisten = \"127.0.0.1:0\"\n").await;
