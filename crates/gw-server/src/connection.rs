@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{Request, Response};
+use http::{HeaderMap, Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -59,6 +59,8 @@ pub(crate) struct ConnectionSettings {
     pub(crate) is_ending: Arc<AtomicBool>,
     /// Counts the tasks of HTTP/2 streams.
     pub(crate) tracker: TaskTracker,
+    /// The CORS headers of answers to heads that cannot be read.
+    pub(crate) head_error_cors: Arc<HeaderMap>,
 }
 
 /// Decides when to poll a cancellation token: once at first, so that the token knows the task to wake, and again when the
@@ -252,7 +254,11 @@ where
         }
         Ok(()) => close(io, held, activity.is_unread()).await,
         Err(error) if error.is_parse() => {
-            let answer = if held.is_empty() { held } else { head_errors::answer(&held, error) };
+            let answer = if held.is_empty() {
+                held
+            } else {
+                head_errors::answer(&held, error, &settings.head_error_cors)
+            };
             close(io, answer, true).await;
         }
         // The socket failed, or one of its timeouts is over.

@@ -85,6 +85,12 @@ impl Cors {
         }
     }
 
+    /// The CORS headers of an answer to a request whose head was not read. Its origin is unknown, so only `*` lets web pages read the
+    /// answer.
+    pub(crate) fn of_unread(&self) -> HeaderMap {
+        self.allow(&HeaderMap::new()).headers().collect()
+    }
+
     /// Adds the headers that only the answer to a preflight has. A page that is not allowed gets none of them.
     pub(crate) fn preflight(&self, request: &HeaderMap, methods: &'static str, response: &mut HeaderMap) {
         if self.allow(request).origin.is_none() {
@@ -166,6 +172,14 @@ mod tests {
         let mut response = HeaderMap::new();
         Cors::Listed(Vec::new()).preflight(&request, "GET, POST, OPTIONS", &mut response);
         assert!(response.is_empty());
+    }
+
+    #[test]
+    fn only_a_star_lets_pages_read_the_answer_to_a_head_that_was_not_read() {
+        assert_eq!(Cors::Any.of_unread()[ACCESS_CONTROL_ALLOW_ORIGIN], "*");
+        let listed = Cors::new(&["https://a.example".to_owned()]).of_unread();
+        assert_eq!((listed.len(), &listed[VARY]), (1, &HeaderValue::from_static("origin")));
+        assert!(Cors::new(&[]).of_unread().is_empty());
     }
 
     #[test]

@@ -51,7 +51,7 @@ impl<T> HyperErrorFilter<T> {
 }
 
 /// The answer that replaces `held`, which hyper made because of `error`.
-pub(crate) fn answer(held: &[u8], error: &hyper::Error) -> Vec<u8> {
+pub(crate) fn answer(held: &[u8], error: &hyper::Error, cors: &HeaderMap) -> Vec<u8> {
     let kind =
         STARTS.iter().find(|(start, _)| held.starts_with(start)).map_or(Kind::Invalid, |(_, kind)| *kind);
     let error = match kind {
@@ -70,9 +70,9 @@ pub(crate) fn answer(held: &[u8], error: &hyper::Error) -> Vec<u8> {
             answer.extend_from_slice(b"\r\n");
         }
     }
-    let mut security = HeaderMap::new();
-    harden(&mut security, false);
-    for (name, value) in &security {
+    let mut headers = cors.clone();
+    harden(&mut headers, false);
+    for (name, value) in &headers {
         answer.extend_from_slice(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
     }
     let more = format!(

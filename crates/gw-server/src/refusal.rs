@@ -5,8 +5,8 @@ use std::io;
 
 use gw_engine::error::Error;
 use gw_wire::dialects::ClientDialect;
+use http::HeaderValue;
 use http::header::{CONNECTION, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderValue};
 use memchr::memmem;
 use rustix::net::SendFlags;
 use tokio::net::TcpStream;
@@ -58,7 +58,7 @@ impl PreparedAnswer {
         if dialect == ClientDialect::Messages {
             headers.insert(MESSAGES_REQUEST_ID, HeaderValue::from_static(PLACEHOLDER));
         }
-        headers.extend(cors.allow(&HeaderMap::new()).headers());
+        headers.extend(cors.of_unread());
         let reason = reply.status.canonical_reason().unwrap_or("Overloaded");
         let mut text = format!("HTTP/1.1 {} {reason}\r\n", reply.status.as_u16()).into_bytes();
         for (name, value) in &headers {
@@ -82,8 +82,7 @@ impl PreparedAnswer {
 }
 
 impl PreparedRefusal {
-    /// Renders the answers to connections beyond `server.max_connections`. Their requests are not read, so only `cors_origins =
-    /// ["*"]` lets web pages read these answers.
+    /// Renders the answers to connections beyond `server.max_connections`. Their requests are not read.
     pub(crate) fn of_connections(cors: &Cors) -> Option<Self> {
         Self::of(&connections_error(), cors)
     }

@@ -29,6 +29,7 @@ use crate::admission::Admission;
 use crate::connection::{self, CancelPoll, ConnectionSettings};
 use crate::connection_refusal::ConnectionRefusal;
 use crate::connection_slots::ConnectionSlots;
+use crate::cors::Audience;
 use crate::handler;
 use crate::in_flight::InFlightPermit;
 use crate::lingering::Lingering;
@@ -188,6 +189,7 @@ impl ServeContext {
                 drain: leaving.clone(),
                 is_ending: Arc::clone(&is_ending),
                 tracker: tracker.clone(),
+                head_error_cors: Arc::new(state.cors.of(Audience::Users).of_unread()),
             },
             slots: ConnectionSlots::new(settings.max_connections),
             admin_slots: ConnectionSlots::new(settings.max_connections),

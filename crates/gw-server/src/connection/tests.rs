@@ -64,6 +64,7 @@ impl<C: AsyncRead + AsyncWrite + Unpin> Server<C> {
             drain: drain.clone(),
             is_ending,
             tracker: tracker.clone(),
+            head_error_cors: Arc::default(),
         };
         let activity = Arc::new(Activity::default());
         let reported = Arc::clone(&activity);

@@ -35,6 +35,7 @@ fn assert_unread_head(label: &str, answer: &Response, status: u16, code: &str) {
     assert_eq!(answer.header("content-length"), Some(answer.body.len().to_string().as_str()), "{label}");
     assert_eq!(answer.header("connection"), Some("close"), "{label}");
     assert!(answer.header("date").is_some(), "{label}: {:?}", answer.headers);
+    assert_eq!(answer.header("access-control-allow-origin"), Some("*"), "{label}: pages can read it");
     assert_request_id(label, answer.header("x-request-id"));
     let once = |name: &str| answer.headers.iter().filter(|(have, _)| have == name).count();
     assert_eq!((once("content-length"), once("connection"), once("date")), (1, 1, 1), "{label}");
