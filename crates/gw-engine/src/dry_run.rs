@@ -91,9 +91,12 @@ pub(crate) async fn report(
     let (tokens, cost) = worst_case(request, &plan, &snapshot.routing);
     // No attempt is made that would take the cost beyond the client's maximum.
     let told_cost = client.max_cost.as_deref().map_or(cost, |most| cost.min(*most));
+    let of_fallbacks =
+        PlanRequest::of_client(snapshot, &services.metrics, client, request).fallback_warnings(&plan);
     let of_edge = client.warnings.iter().map(|warning| Cow::Borrowed(*warning));
     let of_encoding = first.map(|first| encoding_warnings(request, first)).unwrap_or_default();
-    let mut warnings: Vec<Cow<'static, str>> = of_edge.chain(of_limits).chain(of_encoding).collect();
+    let mut warnings: Vec<Cow<'static, str>> =
+        of_fallbacks.into_iter().chain(of_edge).chain(of_limits).chain(of_encoding).collect();
     if first.is_some_and(|first| !is_priced(request, first)) {
         warnings.push(PRICE_UNKNOWN.into());
     }

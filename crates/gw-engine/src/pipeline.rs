@@ -185,7 +185,9 @@ pub(crate) async fn begin_sized(
         continuation: None,
     };
     let mut call = Box::new(Call::new(context, plan, settlement));
+    let of_fallbacks = call.planner().0.fallback_warnings(&call.plan);
     let Call { context, progress, .. } = &mut *call;
+    progress.warnings.extend(of_fallbacks);
     progress.warnings.extend(context.client.warnings.iter().map(|warning| Cow::Borrowed(*warning)));
     if let Some(guarded) = guarded {
         Box::pin(enter_session(services, &guarded, &mut call)).await?;

@@ -232,6 +232,23 @@ impl PlanRequest<'_> {
         Ok(candidate)
     }
 
+    /// The warnings about the fallbacks that cannot serve the request, so that the client does not count on them.
+    pub(crate) fn fallback_warnings(&self, plan: &Plan) -> Vec<Cow<'static, str>> {
+        let Some((choice, routing)) = plan.choice.as_ref().zip(self.request.routing()) else {
+            return Vec::new();
+        };
+        let is_excluded = |model: &Arc<Model>| choice.excluded.iter().any(|(id, _)| *id == model.id);
+        let is_candidate =
+            |model: &Arc<Model>| plan.candidates.iter().any(|candidate| candidate.model.id == model.id);
+        let is_left_out = |fallback: &&Fallback| {
+            let resolved = self.snapshot.catalog.resolve(&fallback.model);
+            let models = resolved.map(|resolved| resolved.models).unwrap_or_default();
+            models.iter().any(is_excluded) && !models.iter().any(is_candidate)
+        };
+        let left_out = routing.fallback.iter().filter(is_left_out);
+        left_out.map(|fallback| format!("fallback_left_out:{}", shown(&fallback.model)).into()).collect()
+    }
+
     /// Orders the candidates by the strategy.
     fn sort(&self, plan: &mut Plan, trace: Option<&mut PlanTrace>) {
         let now = clock::now();

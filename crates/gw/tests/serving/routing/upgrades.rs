@@ -95,7 +95,21 @@ async fn one_named_model_that_lacks_a_feature_opens_an_upgrade() {
     let body = with(chat_with("acme/embed", image()), json!({ "routing": routing }));
     let served = world.chat_ok(&body).await;
     assert_eq!(served["gateway"]["model_used"], "acme/fast", "{served}");
-    assert_eq!(served["gateway"]["warnings"], json!(["upgraded_for_feature"]), "{served}");
+    let warnings = json!(["fallback_left_out:acme/plain", "upgraded_for_feature"]);
+    assert_eq!(served["gateway"]["warnings"], warnings, "{served}");
+}
+
+#[tokio::test]
+async fn a_fallback_that_cannot_serve_the_request_is_named_in_a_warning() {
+    let world = world().await;
+    let named = json!({ "routing": { "fallback": ["acme/embed", "acme/plain", "acme/fast"] } });
+    for (more, warnings) in [
+        (json!({}), json!(["fallback_left_out:acme/embed"])),
+        (image(), json!(["fallback_left_out:acme/embed", "fallback_left_out:acme/plain"])),
+    ] {
+        let served = world.chat_ok(&with(chat_with("acme/fast", more), named.clone())).await;
+        assert_eq!(served["gateway"]["warnings"], warnings, "{served}");
+    }
 }
 
 #[tokio::test]
