@@ -18,6 +18,7 @@ use serde_json::Value;
 use crate::admin_client::{self, AdminTarget};
 use crate::keys;
 use crate::models::unknown_model;
+use crate::pretty_json;
 use crate::url_query::query;
 
 /// The most bytes that are read from standard input.
@@ -46,7 +47,7 @@ pub struct ExplainArgs {
 /// Exit code 2 when the request would be refused, 1 when the gateway does not answer.
 pub fn run(common: &Common, args: &ExplainArgs) -> Result<(), CommandError> {
     let request = request(&args.request)?;
-    let answer = match &args.url {
+    let body = match &args.url {
         Some(url) => {
             let target = AdminTarget { url: Some(url.clone()) };
             let ask = |ask| admin_client::ask(common, &target, ask);
@@ -55,10 +56,10 @@ pub fn run(common: &Common, args: &ExplainArgs) -> Result<(), CommandError> {
         }
         None => offline(common, args.key.as_deref(), request)?,
     };
-    let answer: Value = serde_json::from_slice(&answer)
+    let answer: Value = serde_json::from_slice(&body)
         .map_err(|error| CommandError::Runtime(format!("the answer is not an explanation: {error}")))?;
     if args.json {
-        return print(&format!("{answer:#}\n"));
+        return print(&format!("{}\n", pretty_json::on_lines(&body)?));
     }
     let mut text = table(&answer);
     if args.url.is_none() {

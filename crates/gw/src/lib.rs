@@ -38,6 +38,7 @@ pub mod models;
 pub mod nightly_reconcile;
 mod open_files;
 pub mod payloads;
+mod pretty_json;
 pub mod provider_metrics;
 pub mod readiness;
 mod reconcile;

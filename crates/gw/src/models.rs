@@ -1,7 +1,6 @@
 //! `model-gateway models`: shows the catalogue, from the configuration and the shipped facts. It calls no provider, so models
 //! that only a provider's own list has are missing.
 
-mod json;
 pub(crate) mod table;
 
 use bytes::Bytes;
@@ -10,10 +9,12 @@ use gw_command::table::clean;
 use gw_command::{CommandError, Common, print};
 use gw_config::setup;
 use gw_engine::catalog::Catalog;
+use gw_providers::model_rules::Row;
 use gw_wire::percent::encode;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::model_update;
+use crate::{model_update, pretty_json};
 
 /// The options of `models`.
 #[derive(Debug, Args)]
@@ -71,14 +72,11 @@ pub fn run(common: &Common, args: &ModelsArgs) -> Result<(), CommandError> {
     let mut setup = setup::load(common)?;
     setup.demo_if_alone();
     let catalog = setup.catalog(args.all).map_err(|problems| CommandError::problems(&problems))?;
-    if args.json && !matches!(args.command, Some(ModelsCommand::Show { .. })) {
-        let body = body(&catalog, args.command.as_ref())?;
-        return print(&format!("{}\n", json::on_lines(&body)?));
-    }
-    let (value, is_empty) = answer(&catalog, args.command.as_ref())?;
+    let body = body(&catalog, args.command.as_ref())?;
     if args.json {
-        return print(&format!("{value:#}\n"));
+        return print(&format!("{}\n", pretty_json::on_lines(&body)?));
     }
+    let (value, is_empty) = answer(&body)?;
     let mut text = match args.command {
         None | Some(ModelsCommand::List { .. }) => table::list(&value),
         Some(ModelsCommand::Show { .. }) => table::one(&value),
@@ -92,7 +90,7 @@ pub fn run(common: &Common, args: &ModelsArgs) -> Result<(), CommandError> {
     print(&text)
 }
 
-/// The answer of the API.
+/// The answer of the API, with the rules of a single model.
 fn body(catalog: &Catalog, command: Option<&ModelsCommand>) -> Result<Bytes, CommandError> {
     let body = match command {
         None | Some(ModelsCommand::Update(_)) => catalog.list("", None),
@@ -108,31 +106,43 @@ fn body(catalog: &Catalog, command: Option<&ModelsCommand>) -> Result<Bytes, Com
             catalog.compare(&format!("models={}", encode(&ids.join(","))), None)
         }
     };
-    body.map_err(|error| CommandError::Usage(unknown_model(error.code(), &error.message)))
+    let body = body.map_err(|error| CommandError::Usage(unknown_model(error.code(), &error.message)))?;
+    match command {
+        Some(ModelsCommand::Show { .. }) => with_rules(catalog, &body),
+        _ => Ok(body),
+    }
 }
 
-/// The answer of the API, with the rules of a single model, and whether it is an empty list.
-fn answer(catalog: &Catalog, command: Option<&ModelsCommand>) -> Result<(Value, bool), CommandError> {
-    let body = body(catalog, command)?;
-    let mut value: Value = serde_json::from_slice(&body).map_err(CommandError::runtime)?;
-    if matches!(command, Some(ModelsCommand::Show { .. })) {
-        add_rules(catalog, &mut value);
-    }
+/// The answer as a value, and whether it is an empty list.
+fn answer(body: &[u8]) -> Result<(Value, bool), CommandError> {
+    let value: Value = serde_json::from_slice(body).map_err(CommandError::runtime)?;
     let is_empty = value.get("data").and_then(Value::as_array).is_some_and(Vec::is_empty);
     Ok((value, is_empty))
 }
 
-/// Adds the model's rules for requests, with their source. `assumed` is true when no row names the model and the row of the
-/// newest model of its family is shown.
-fn add_rules(catalog: &Catalog, entry: &mut Value) {
-    let id = entry.get("id").and_then(Value::as_str).unwrap_or_default();
-    let Some(rules) = catalog.get(id).and_then(|model| model.rules) else { return };
-    let Ok(Value::Object(mut row)) = serde_json::to_value(&*rules) else { return };
-    row.insert("table".to_owned(), rules.vendor().into());
-    row.insert("assumed".to_owned(), rules.is_assumed.into());
-    if let Value::Object(members) = entry {
-        members.insert("rules".to_owned(), Value::Object(row));
+/// Adds the model's rules for requests to its entry, as the last member.
+fn with_rules(catalog: &Catalog, entry: &Bytes) -> Result<Bytes, CommandError> {
+    #[derive(Deserialize)]
+    struct EntryId {
+        id: String,
     }
+    /// The rules with their source.
+    #[derive(Serialize)]
+    struct ShownRules<'a> {
+        #[serde(flatten)]
+        row: &'a Row,
+        table: &'a str,
+        /// No row names the model, so this is the row of the newest model of its family.
+        assumed: bool,
+    }
+    let EntryId { id } = serde_json::from_slice(entry).map_err(CommandError::runtime)?;
+    let rules = catalog.get(&id).and_then(|model| model.rules);
+    let Some((rules, members)) = rules.zip(entry.trim_ascii_end().strip_suffix(b"}")) else {
+        return Ok(entry.clone());
+    };
+    let shown = ShownRules { row: &rules, table: rules.vendor(), assumed: rules.is_assumed };
+    let rules = serde_json::to_vec(&shown).map_err(CommandError::runtime)?;
+    Ok([members, b",\"rules\":", &*rules, b"}"].concat().into())
 }
 
 /// The message of an error in a terminal. The API hides from clients whether a model exists; an operator may know.

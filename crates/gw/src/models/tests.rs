@@ -24,12 +24,12 @@ fn catalog() -> Catalog {
 }
 
 fn value(what: &ModelsCommand) -> Value {
-    answer(&catalog(), Some(what)).unwrap().0
+    answer(&body(&catalog(), Some(what)).unwrap()).unwrap().0
 }
 
 #[test]
 fn a_list_is_a_table() {
-    let (all, is_empty) = answer(&catalog(), None).unwrap();
+    let (all, is_empty) = answer(&body(&catalog(), None).unwrap()).unwrap();
     let text = table::list(&all);
     let lines: Vec<_> = text.lines().collect();
     assert!(!is_empty);
@@ -49,7 +49,7 @@ fn filters_reach_the_catalogue_whatever_is_in_them() {
     };
     assert_eq!(value(&list("FAST"))["total"], 1);
     assert_eq!(value(&list("a&search=zzz%"))["total"], 0);
-    assert!(answer(&catalog(), Some(&list("nothing"))).unwrap().1);
+    assert!(answer(&body(&catalog(), Some(&list("nothing"))).unwrap()).unwrap().1);
     let some = ModelsCommand::List {
         provider: Some("acme".to_owned()),
         feature: Some("vision".to_owned()),
@@ -86,7 +86,7 @@ fn one_model_is_shown_whole_and_harmless() {
     let text = table::one(&value(&ModelsCommand::Show { id: "fast".to_owned() }));
     assert!(text.contains("pricing.gateway_input_per_m"), "{text}");
     assert!(!text.contains('\u{1b}'), "{text}");
-    let unknown = answer(&catalog(), Some(&ModelsCommand::Show { id: "nobody".to_owned() })).unwrap_err();
+    let unknown = body(&catalog(), Some(&ModelsCommand::Show { id: "nobody".to_owned() })).unwrap_err();
     assert!(unknown.to_string().contains("nobody"), "{unknown}");
 }
 
@@ -100,7 +100,10 @@ fn a_models_rules_are_shown_with_their_source_and_date() {
         discovers: false,
     }];
     let catalog = Catalog::build(&[shipped], &[], &std::collections::BTreeMap::new(), &facts, &[]).unwrap();
-    let show = |id: &str| answer(&catalog, Some(&ModelsCommand::Show { id: id.to_owned() })).unwrap().0;
+    let show = |id: &str| {
+        let body = body(&catalog, Some(&ModelsCommand::Show { id: id.to_owned() })).unwrap();
+        answer(&body).unwrap().0
+    };
     let rules = &show("claude-opus-5-5")["rules"];
     assert_eq!((&rules["table"], &rules["name"]), (&"claude".into(), &"claude-opus-5-5".into()));
     assert_eq!((&rules["forced_tools"], &rules["assumed"]), (&"refused".into(), &false.into()));

@@ -162,6 +162,12 @@ fn the_catalogue_is_shown_as_table_and_as_json() {
         let sides: Vec<_> = sides.into_iter().filter(|name| name.contains('/')).collect();
         assert_eq!(sides, ids.map(|id| format!("\"{id}\"")), "{text}");
     }
+    // The members stand in the order of the API, and the rules come last.
+    let output = run(&config, &["models", "show", "acme/fast", "--json"]);
+    let shown = String::from_utf8_lossy(&output.stdout);
+    let members = shown.lines().filter_map(|line| line.strip_prefix("  \"")?.split_once("\":"));
+    let members: Vec<_> = members.map(|(name, _)| name).collect();
+    assert_eq!((&members[..2], members.last()), (&["id", "object"][..], Some(&"rules")), "{shown}");
     assert_eq!(run(&config, &["models", "show", "no/such"]).status.code(), Some(2));
 }
 

@@ -7,7 +7,10 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 /// A JSON text on several lines. The members keep their order, which a comparison needs, and numbers keep their digits.
-pub(super) fn on_lines(text: &[u8]) -> Result<String, CommandError> {
+///
+/// # Errors
+/// The text is not UTF-8.
+pub(crate) fn on_lines(text: &[u8]) -> Result<String, CommandError> {
     let text = std::str::from_utf8(text).map_err(CommandError::runtime)?;
     serde_json::to_string_pretty(&InOrder(View::new(text))).map_err(CommandError::runtime)
 }
