@@ -19,8 +19,8 @@ pub(super) fn value(node: &Node) -> Value {
         Checked::Bool(value) => json!(value),
         Checked::Int(value) | Checked::Time(value) => json!(value),
         Checked::Number(value) => json!(value),
-        Checked::Price(price) => json!(price.to_string()),
-        Checked::UnitPrice(price) => json!(price.to_string()),
+        Checked::Price(price) => amount(&price.to_string()),
+        Checked::UnitPrice(price) => amount(&price.to_string()),
         Checked::Text(text) => json!(text),
         Checked::Choice(word) => json!(word),
         Checked::Path(path) => json!(path.display().to_string()),
@@ -33,4 +33,9 @@ pub(super) fn value(node: &Node) -> Value {
         Checked::Json(value) => value.clone(),
         Checked::Table(table) => masked(table),
     }
+}
+
+/// A decimal as a number, as the file and the configuration API write it.
+fn amount(decimal: &str) -> Value {
+    serde_json::from_str(decimal).unwrap_or_else(|_| json!(decimal))
 }
