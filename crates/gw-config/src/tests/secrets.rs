@@ -144,7 +144,7 @@ fn what_is_shown_of_the_configuration_holds_no_secret() {
 #[test]
 fn amounts_are_shown_as_numbers() {
     let text = "[[budgets]]\nname = \"b\"\nbudget_usd = 2.50\n\
-                [[models]]\nid = \"a/x\"\npricing = { official_input_per_m = 0.15, official_per_character = 0.000015 }\n";
+                [[models]]\nid = \"openai/x\"\npricing = { official_input_per_m = 0.15, official_per_character = 0.000015 }\n";
     let shown: serde_json::Value = serde_json::from_str(&good(text).engine.shown).unwrap();
     assert_eq!(shown["budgets"][0]["budget_usd"], 2.5);
     let pricing = &shown["models"][0]["pricing"];
