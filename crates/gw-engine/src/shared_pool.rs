@@ -14,7 +14,7 @@ use crate::error::{Error, Kind};
 /// Smaller parts of the memory of answers do not count, because the number of requests bounds them.
 pub const UNCOUNTED_BYTES: usize = 64 << 10;
 /// The time after which a refused client may try again.
-const RETRY_AFTER: Duration = Duration::from_secs(1);
+pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// A pool of one process.
 #[derive(Debug)]

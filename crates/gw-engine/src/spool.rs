@@ -1,5 +1,6 @@
 //! A file of a client on its way to an upstream. Its beginning stays in memory, the rest goes to a file of the disk that has no name and
-//! that the system deletes when the request ends. It can be read several times, also while it is written.
+//! that the system deletes when the request ends. If the disk does not take it, the whole file stays in memory, up to a bound. It can be
+//! read several times, also while it is written.
 
 use std::fs::File;
 use std::future::Future;
@@ -19,7 +20,7 @@ use parking_lot::Mutex;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::error::{Error, Kind, Result};
-use crate::shared_pool::PoolHolding;
+use crate::shared_pool::{PoolHolding, PoolRefusal, RETRY_AFTER};
 
 /// The bytes that stay in memory.
 const MEMORY_BYTES: usize = 64 << 10;
@@ -42,8 +43,8 @@ struct SpoolState {
     written: u64,
     end: End,
     readers: Vec<Waker>,
-    /// The room of a complete file on the disk.
-    room: Option<PoolHolding>,
+    /// The room of a complete file on the disk and in memory.
+    room: Option<[PoolHolding; 2]>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,14 +62,22 @@ pub struct SpoolWriter {
     directory: PathBuf,
     /// Its room on the disk.
     room: PoolHolding,
+    /// Its room in memory, if the disk does not take it.
+    memory: PoolHolding,
+    /// The most bytes of that room.
+    max_memory_bytes: u64,
+    /// The disk does not take the file.
+    is_in_memory: bool,
     is_finished: bool,
 }
 
 impl SpoolWriter {
-    /// An empty file. What memory does not hold goes to a file of this directory.
+    /// An empty file. What memory does not hold goes to a file of this directory. If that fails, up to `max_memory_bytes` of it stay in
+    /// memory.
     #[must_use]
-    pub fn new(directory: PathBuf, room: PoolHolding) -> Self {
-        Self { spool: Arc::default(), directory, room, is_finished: false }
+    pub fn new(directory: PathBuf, room: PoolHolding, memory: PoolHolding, max_memory_bytes: u64) -> Self {
+        let spool = Arc::default();
+        Self { spool, directory, room, memory, max_memory_bytes, is_in_memory: false, is_finished: false }
     }
 
     /// The file.
@@ -80,7 +89,7 @@ impl SpoolWriter {
     /// Appends a piece.
     ///
     /// # Errors
-    /// The disk has no room for it.
+    /// Neither the disk nor the memory has room for it.
     pub async fn write(&mut self, mut piece: Bytes) -> Result<()> {
         let written = self.spool.state.lock().written;
         let room = (MEMORY_BYTES as u64).saturating_sub(written);
@@ -88,21 +97,47 @@ impl SpoolWriter {
         let rest = piece.len() as u64;
         if rest > 0 {
             let at = (written + head.len() as u64).saturating_sub(MEMORY_BYTES as u64);
-            self.room.set(at + rest).map_err(|refusal| {
-                refusal.error(
-                    "The gateway is holding as many uploads of this key as its share allows.",
-                    "The gateway is holding as many uploads as it can.",
-                )
-            })?;
-            self.write_to_disk(piece, at).await.map_err(|fault| {
-                tracing::error!(%fault, "an upload cannot be written to the disk");
-                Error::new(Kind::NoAvailableProvider, "The gateway has no room for the upload.")
-            })?;
+            if self.is_in_memory {
+                self.hold_memory(at + rest)?;
+            } else {
+                self.room.set(at + rest).map_err(refused)?;
+                match self.write_to_disk(piece.clone(), at).await {
+                    Ok(()) => piece.clear(),
+                    Err(fault) => self.move_to_memory(at, rest, &fault).await?,
+                }
+            }
         }
         let mut state = self.spool.state.lock();
         state.memory.extend_from_slice(&head);
+        state.memory.extend_from_slice(&piece);
         state.written = written + head.len() as u64 + rest;
         state.wake();
+        Ok(())
+    }
+
+    /// Holds memory for so many bytes after the first ones.
+    fn hold_memory(&mut self, bytes: u64) -> Result<()> {
+        if bytes > self.max_memory_bytes {
+            return Err(no_room());
+        }
+        // The buffer doubles when it grows.
+        self.memory.set(bytes.next_power_of_two()).map_err(refused)
+    }
+
+    /// Keeps the file in memory from now on, with the `at` bytes that are on the disk. `rest` more are to come.
+    async fn move_to_memory(&mut self, at: u64, rest: u64, fault: &io::Error) -> Result<()> {
+        tracing::error!(%fault, "an upload cannot be written to the disk, so it has to fit into memory");
+        self.hold_memory(at + rest)?;
+        if let Some(disk) = self.spool.disk.get().filter(|_| at > 0).cloned() {
+            let length = usize::try_from(at).map_err(|_| no_room())?;
+            let reading = spawn_blocking(move || {
+                let mut back = vec![0; length];
+                disk.read_exact_at(&mut back, 0).map(|()| back)
+            });
+            let Ok(Ok(back)) = reading.await else { return Err(no_room()) };
+            self.spool.state.lock().memory.extend_from_slice(&back);
+        }
+        self.is_in_memory = true;
         Ok(())
     }
 
@@ -121,12 +156,23 @@ impl SpoolWriter {
     /// The file is complete.
     pub fn finish(mut self) {
         self.is_finished = true;
-        let room = self.room.take();
+        let room = [self.room.take(), self.memory.take()];
         let mut state = self.spool.state.lock();
         state.end = End::Complete;
         state.room = Some(room);
         state.wake();
     }
+}
+
+fn refused(refusal: PoolRefusal) -> Error {
+    refusal.error(
+        "The gateway is holding as many uploads of this key as its share allows.",
+        "The gateway is holding as many uploads as it can.",
+    )
+}
+
+fn no_room() -> Error {
+    Error::new(Kind::NoAvailableProvider, "The gateway has no room for the upload.").retry_after(RETRY_AFTER)
 }
 
 impl Drop for SpoolWriter {
@@ -334,8 +380,8 @@ mod tests {
     use crate::shared_pool::SharedPool;
 
     fn writer() -> SpoolWriter {
-        let pool = SharedPool::new(1 << 30);
-        SpoolWriter::new(std::env::temp_dir(), pool.holding(&Arc::from("key")))
+        let (disk, memory, key) = (SharedPool::new(1 << 30), SharedPool::new(1 << 20), Arc::from("key"));
+        SpoolWriter::new(std::env::temp_dir(), disk.holding(&key), memory.holding(&key), 1 << 20)
     }
 
     async fn read_all(file: &SpooledFile) -> std::result::Result<Vec<u8>, TornUpload> {
@@ -362,6 +408,28 @@ mod tests {
         assert!(read.unwrap() == content);
         assert!(read_all(&file).await.unwrap() == content);
         assert_eq!(file.length(), Some(300_000));
+    }
+
+    #[tokio::test]
+    async fn a_file_that_the_disk_does_not_take_stays_in_memory_up_to_a_bound() {
+        let (disk, memory) = (SharedPool::new(1 << 30), SharedPool::new(1 << 20));
+        let key: Arc<str> = Arc::from("key");
+        let directory = tempfile::tempdir().unwrap();
+        let nowhere = directory.path().join("missing");
+        let new = || SpoolWriter::new(nowhere.clone(), disk.holding(&key), memory.holding(&key), 400_000);
+        let content: Vec<u8> = (0..=250).cycle().take(300_000).collect();
+        let mut writer = new();
+        for piece in content.chunks(30_000) {
+            writer.write(Bytes::copy_from_slice(piece)).await.unwrap();
+        }
+        let file = SpooledFile(writer.spool());
+        writer.finish();
+        assert_eq!(memory.gauge().get(), 256 << 10, "its memory is counted");
+        assert!(read_all(&file).await.unwrap() == content);
+        drop(file);
+        assert_eq!((memory.gauge().get(), disk.gauge().get()), (0, 0));
+        let refused = new().write(vec![0; 500_000].into()).await.unwrap_err();
+        assert_eq!((refused.status(), refused.code()), (503, "no_available_provider"));
     }
 
     #[tokio::test]

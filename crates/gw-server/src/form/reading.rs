@@ -194,7 +194,9 @@ impl FormReader<'_> {
         }
         let name = part.file_name().unwrap_or_default().to_owned();
         let room = self.state.spooled.holding(self.key);
-        let mut writer = SpoolWriter::new(self.state.settings.spool_directory.clone(), room);
+        let (directory, uploads) = (self.state.settings.spool_directory.clone(), &self.state.uploads);
+        let memory = uploads.memory.holding(self.key);
+        let mut writer = SpoolWriter::new(directory, room, memory, uploads.max_bytes as u64);
         let spool = writer.spool();
         let micros = Arc::new(OnceLock::new());
         let uploaded = |bytes: u64| UploadedFile {

@@ -12,6 +12,7 @@ use sqlx::{Connection, Row};
 use tempfile::TempDir;
 
 use crate::harness::database::{open, run};
+use crate::harness::forms::{form, post_form, wav};
 use crate::harness::management::ask;
 use crate::harness::signs::{count_log_lines, metric};
 use crate::harness::{ADMIN, KEY, Setup, World, assert_error, binary, chat, chat_with, serve, world};
@@ -289,6 +290,25 @@ fn refuses(data: &Path, told: &str) {
     );
     assert!(output.stdout.is_empty(), "{told}: nothing to use is shown");
     assert!(std::fs::read(&path).expect("the file") == before, "{told}: the file was changed");
+}
+
+#[tokio::test]
+async fn s02_an_upload_that_the_disk_does_not_take_is_kept_in_memory() {
+    let (world, disk) = on_a_small_disk().await;
+    let filler = disk.fill();
+    let sound = wav(20_000);
+    let body = form(&[("file", Some("a.wav"), &sound), ("model", None, b"acme/hear")]);
+    // The disk has no room, or it has room for the first part.
+    for room in [0, 128 << 10] {
+        let file = std::fs::File::options().write(true).open(&filler).expect("the filler");
+        let length = file.metadata().expect("its size").len();
+        file.set_len(length - room).expect("room");
+        world.upstream.enqueue(Answer::json(200, &json!({ "text": "Hello" })));
+        post_form(&world.client, "/v1/audio/transcriptions", &body).await.ok();
+        let sent = world.upstream.last();
+        assert!(sent.body.windows(sound.len()).any(|part| part == sound.as_slice()), "room: {room}");
+    }
+    until_metric(&world.gateway, "gateway_request_body_bytes", |bytes| bytes == 0.0).await;
 }
 
 #[tokio::test]
