@@ -83,6 +83,10 @@ impl StoredResponses {
                 self.opened_turns.keep(owner, &row, conversation.items_from(first), before);
             }
         }
+        if conversation.has_cut_calls() {
+            let is_heavy = conversation.is_heavy();
+            offload_if(is_heavy, || conversation.leave_out_cut_calls(&wanted.answered_calls)).await;
+        }
         if !references.counts.is_empty() {
             offload_if(conversation.is_heavy(), || conversation.expand(&references.counts)).await;
             self.check_size("input", conversation.expanded, wanted, bounds)?;

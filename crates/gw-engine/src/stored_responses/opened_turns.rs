@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn items(bytes: usize) -> TurnItems {
-        TurnItems { text: "x".repeat(bytes), ends: vec![bytes] }
+        TurnItems { text: "x".repeat(bytes), ends: vec![bytes], ..TurnItems::default() }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use gw_wire::dialects::responses::input_items::{listed_items, output_items};
-use gw_wire::dialects::responses::referable_id;
+use gw_wire::dialects::responses::{CallItem, call_item, referable_id};
 use gw_wire::json::View;
 
 use super::stored_response::{ConversationSize, StoredResponse};
@@ -25,6 +25,10 @@ pub(crate) struct StoredConversation {
     ends: Vec<usize>,
     /// The number of items at the beginning that are candidates of references only.
     candidates: usize,
+    /// The places of the calls that the model did not finish.
+    cut_calls: Vec<usize>,
+    /// The places of those of them that nothing answers. They are left out of the conversation.
+    left_out: Vec<usize>,
     /// The size of the conversation that the request continues.
     pub(crate) size: ConversationSize,
     /// The size of the conversation, and of the items that references bring in, each as often as a reference names it.
@@ -40,6 +44,8 @@ pub(super) struct TurnItems {
     pub(super) text: String,
     /// The end of each item.
     pub(super) ends: Vec<usize>,
+    /// The places of the calls that the model did not finish.
+    pub(super) cut_calls: Vec<usize>,
 }
 
 impl std::fmt::Debug for TurnItems {
@@ -51,7 +57,7 @@ impl std::fmt::Debug for TurnItems {
 impl TurnItems {
     /// The bytes that the items take.
     pub(super) fn bytes(&self) -> usize {
-        self.text.len() + self.ends.len() * size_of::<usize>()
+        self.text.len() + (self.ends.len() + self.cut_calls.len()) * size_of::<usize>()
     }
 }
 
@@ -78,17 +84,19 @@ impl StoredConversation {
         self.candidates = self.ends.len();
     }
 
-    /// Copies the items of the next turn. A call that broke off has no output, and its arguments may be no JSON, so that no model takes it.
+    /// Copies the items of the next turn. A call that the client itself sent as unfinished stays.
     pub(super) fn add_turn(&mut self, response: &StoredResponse) {
-        own_items(response).for_each(|item| self.push(item));
-        output_items(response.text()).filter(|item| !is_cut_call(*item)).for_each(|item| self.push(item));
+        listed_items(&response.history).for_each(|item| self.push_answer(item));
+        listed_items(&response.input).for_each(|item| self.push(item));
+        output_items(response.text()).for_each(|item| self.push_answer(item));
     }
 
     /// Copies the items of the next turn, which was opened before.
     pub(super) fn add_items(&mut self, turn: &TurnItems) {
-        let start = self.text.len();
+        let (start, first) = (self.text.len(), self.ends.len());
         self.text.push_str(&turn.text);
         self.ends.extend(turn.ends.iter().map(|end| start + end));
+        self.cut_calls.extend(turn.cut_calls.iter().map(|place| first + place));
     }
 
     /// The number of items so far.
@@ -100,12 +108,64 @@ impl StoredConversation {
     pub(super) fn items_from(&self, place: usize) -> TurnItems {
         let start = place.checked_sub(1).and_then(|last| self.ends.get(last)).copied().unwrap_or_default();
         let ends = self.ends.get(place..).unwrap_or_default().iter().map(|end| end - start).collect();
-        TurnItems { text: self.text.get(start..).unwrap_or_default().to_owned(), ends }
+        let cut_calls = self.cut_calls.iter().filter_map(|call| call.checked_sub(place)).collect();
+        TurnItems { text: self.text.get(start..).unwrap_or_default().to_owned(), ends, cut_calls }
+    }
+
+    /// Copies an item of an answer.
+    fn push_answer(&mut self, item: View<'_>) {
+        if matches!(call_item(item), Some(CallItem::Call { is_cut: true, .. })) {
+            self.cut_calls.push(self.ends.len());
+        }
+        self.push(item);
     }
 
     fn push(&mut self, item: View<'_>) {
         self.text.push_str(item.text());
         self.ends.push(self.text.len());
+    }
+
+    /// Whether the conversation has calls that the model did not finish.
+    pub(super) fn has_cut_calls(&self) -> bool {
+        !self.cut_calls.is_empty()
+    }
+
+    /// Leaves out the calls that the model did not finish and that have no output: upstreams refuse them. A client may answer such a
+    /// call, with an error for example, and then the call and its output stay. `answered` holds the ids of the calls that
+    /// the new input has outputs of.
+    pub(super) fn leave_out_cut_calls(&mut self, answered: &[String]) {
+        self.left_out = self.unanswered_cut_calls(answered);
+    }
+
+    /// The places of the calls that the model did not finish and that have no output behind them.
+    fn unanswered_cut_calls(&self, answered: &[String]) -> Vec<usize> {
+        let texts = self.all_texts();
+        let mut cut_calls = self.cut_calls.iter().copied().peekable();
+        let (mut open, mut unanswered) = (HashMap::new(), Vec::new());
+        for (place, text) in texts.iter().enumerate().skip(self.candidates) {
+            let is_cut = cut_calls.next_if_eq(&place).is_some();
+            match call_item(View::new(text)) {
+                // Providers use ids again. An output belongs to the last call of its id.
+                Some(CallItem::Call { id, .. }) if is_cut => unanswered.extend(open.insert(id, place)),
+                Some(CallItem::Call { id, .. }) => unanswered.extend(open.remove(&id)),
+                Some(CallItem::Output { id }) => {
+                    open.remove(&id);
+                }
+                None => {}
+            }
+        }
+        for id in answered {
+            open.remove(id.as_str());
+        }
+        // The input may refer to an output.
+        for text in texts.iter().take(self.candidates) {
+            if let Some(CallItem::Output { id }) = call_item(View::new(text)) {
+                open.remove(&id);
+            }
+        }
+        unanswered.extend(open.into_values());
+        unanswered.sort_unstable();
+        unanswered
     }
 
     /// Counts the items that references bring in.
@@ -135,13 +195,25 @@ impl StoredConversation {
 
     /// The JSON text of every item, in order. The first [`StoredConversation::candidates`] are not in the conversation.
     pub(crate) fn texts(&self) -> Vec<&str> {
+        let texts = self.all_texts();
+        if self.left_out.is_empty() {
+            return texts;
+        }
+        let stays = |place: &usize| self.left_out.binary_search(place).is_err();
+        let candidates = (0..self.candidates).chain(self.left_out.iter().copied());
+        let places = candidates.chain((self.candidates..texts.len()).filter(stays));
+        places.filter_map(|place| texts.get(place).copied()).collect()
+    }
+
+    /// The JSON text of every item as it was copied.
+    fn all_texts(&self) -> Vec<&str> {
         let begins = std::iter::once(&0).chain(&self.ends);
         begins.zip(&self.ends).filter_map(|(begin, end)| self.text.get(*begin..*end)).collect()
     }
 
-    /// The number of items that only references bring in.
+    /// The number of items that only references bring in. An item that is left out of the conversation is one of them.
     pub(crate) fn candidates(&self) -> usize {
-        self.candidates
+        self.candidates + self.left_out.len()
     }
 
     /// Whether reading the items may take more than a millisecond.
@@ -150,9 +222,10 @@ impl StoredConversation {
         bytes >= HEAVY_BYTES as u64 || self.expanded.values >= HEAVY_VALUES
     }
 
-    /// All items of the conversation as one list, for a response whose former turns are gone.
+    /// All items of the conversation as one list, for a response whose former turns are gone. A later request may answer a call that is
+    /// left out of this one.
     pub(crate) fn joined(&self) -> Vec<u8> {
-        let texts = self.texts();
+        let texts = self.all_texts();
         let items = texts.get(self.candidates..).unwrap_or_default();
         ["[", &items.join(","), "]"].concat().into_bytes()
     }
@@ -165,19 +238,6 @@ impl StoredConversation {
 
 /// The items of a response: those before its turn if it holds them, its input and its output.
 fn items_of(response: &StoredResponse) -> impl Iterator<Item = View<'_>> {
-    own_items(response).chain(output_items(response.text()))
-}
-
-/// The items of a response without its output.
-fn own_items(response: &StoredResponse) -> impl Iterator<Item = View<'_>> {
-    listed_items(&response.history).chain(listed_items(&response.input))
-}
-
-/// Whether an item is a call of a tool that the model did not finish.
-fn is_cut_call(item: View<'_>) -> bool {
-    let [kind, status] = item.pick(["type", "status"]);
-    let is = |value: Option<View<'_>>, names: &[&str]| {
-        value.and_then(View::string).is_some_and(|text| names.contains(&&*text))
-    };
-    is(kind, &["function_call", "custom_tool_call"]) && is(status, &["incomplete"])
+    let own = listed_items(&response.history).chain(listed_items(&response.input));
+    own.chain(output_items(response.text()))
 }

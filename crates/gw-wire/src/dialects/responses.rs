@@ -4,6 +4,7 @@
 //! A request becomes a chat request. The events and replies of a chat become the answer. Everything here is pure:
 //! the store of responses, the seals of reasoning and the clock are elsewhere.
 
+mod call_items;
 pub mod context;
 mod details;
 pub mod documents;
@@ -24,6 +25,7 @@ pub mod stream;
 mod tool_names;
 mod usage;
 
+pub use call_items::{CallItem, call_item};
 pub use context::ResponsesContext;
 pub use item_index::referable_id;
 pub use request::{

@@ -108,6 +108,53 @@ async fn a_continuation_refers_to_items_outside_its_conversation() {
     assert_eq!(joined.len(), 2, "nor does it become one");
 }
 
+#[tokio::test]
+async fn a_call_that_broke_off_is_left_out_unless_something_answers_it() {
+    const NONE: &[&str] = &[];
+    const ONE: &[&str] = &["c"];
+    let (stored, limits) = (StoredResponses::default(), RequestLimits::default());
+    let words = json!([message("user", "msg_x", "Hello")]);
+    let call = |id: &str, status: &str| json!({"type": "function_call", "id": id, "call_id": "c", "name": "f", "arguments": "{", "status": status});
+    let cut = json!([call("fc_cut", "incomplete")]);
+    let output =
+        json!([{"type": "function_call_output", "id": "fco_x", "call_id": "c", "output": "no JSON"}]);
+    let save = async |n: u64, input: &Value, output: &Value, before: &StoredConversation| {
+        let document = json!({"id": id(n), "output": output}).to_string();
+        let texts = [Bytes::from(document), input.to_string().into(), Bytes::new()];
+        let response = StoredResponse::new(texts, TurnFacts::default(), u64::MAX);
+        assert_eq!(stored.save("key", &id(n), response, before).await.unwrap(), Kept::Stored);
+    };
+    let continued = async |n: u64, answered: &[&str]| {
+        let answered_calls = answered.iter().map(|id| (*id).to_owned()).collect();
+        let previous_response_id = Some(id(n));
+        let wanted = WantedItems { previous_response_id, answered_calls, ..WantedItems::default() };
+        ask(&stored, &wanted, &limits).await.unwrap()
+    };
+    let holds = |found: &StoredConversation, part: &str| {
+        let conversation = found.texts().split_off(found.candidates());
+        conversation.iter().any(|text| text.contains(part))
+    };
+    save(1, &words, &cut, &StoredConversation::default()).await;
+    for (answered, stays) in [(NONE, false), (&["other"], false), (ONE, true), (&["other", "c"], true)] {
+        let found = continued(1, answered).await;
+        assert_eq!(holds(&found, "fc_cut"), stays, "{answered:?}");
+        assert!(found.texts().concat().contains("fc_cut"), "a reference finds it: {answered:?}");
+        assert_eq!(found.texts().len(), 2, "{answered:?}");
+    }
+    // The next turn answers it, so that all later ones hold both.
+    save(2, &output, &words, &continued(1, ONE).await).await;
+    assert!(holds(&continued(2, NONE).await, "fc_cut"));
+    // The next turn does not answer it, and a later one may.
+    save(3, &words, &words, &continued(1, NONE).await).await;
+    assert!(!holds(&continued(3, NONE).await, "fc_cut") && holds(&continued(3, ONE).await, "fc_cut"));
+    let joined = String::from_utf8(continued(3, NONE).await.joined()).unwrap();
+    assert!(joined.contains("fc_cut"), "also if the turns before it are deleted meanwhile");
+    // The model repeats it with the same id: the output belongs to the later call.
+    save(4, &words, &json!([call("fc_whole", "completed")]), &continued(1, NONE).await).await;
+    let found = continued(4, ONE).await;
+    assert!(holds(&found, "fc_whole") && !holds(&found, "fc_cut"));
+}
+
 /// A database of turns whose documents say that they are large.
 #[derive(Debug, Default)]
 struct LargeTable {

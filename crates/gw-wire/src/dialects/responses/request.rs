@@ -24,6 +24,7 @@ pub use self::compaction::summary_item;
 use self::items::{InputReader, Surroundings};
 use self::members::{Warnings, flag, text_of};
 use self::tools::ToolList;
+use super::call_items::answered_calls;
 use super::context::ResponsesContext;
 use super::echo::RequestEcho;
 use super::item_index::{ItemIndex, is_reference};
@@ -121,6 +122,8 @@ pub struct WantedItems {
     pub store: bool,
     /// The JSON values of the input of a request that continues a response or refers to items.
     pub values: u64,
+    /// The ids of the earlier calls that the input of a request with `previous_response_id` has outputs of.
+    pub answered_calls: Vec<String>,
 }
 
 /// Finds the ids that a request refers to; none in a body that is no JSON object. The translation reports its faults.
@@ -143,14 +146,18 @@ fn wanted_of(body: &Body, limits: &RequestLimits) -> WantedItems {
         id?.string().map(Cow::into_owned)
     });
     // One more than a request may have is enough to refuse it.
-    let items: Vec<String> = references.take(limits.max_messages.saturating_add(1)).collect();
+    let most = limits.max_messages.saturating_add(1);
+    let items: Vec<String> = references.take(most).collect();
     let has_earlier = body.get("previous_response_id").is_some() || !items.is_empty();
     let input = body.view("input").filter(|_| has_earlier);
+    let previous_response_id = text_of(body, "previous_response_id").map(Cow::into_owned);
+    let continued = input.filter(|_| previous_response_id.is_some());
     WantedItems {
-        previous_response_id: text_of(body, "previous_response_id").map(Cow::into_owned),
+        previous_response_id,
         items,
         store: body.get("store") != Some("false"),
         values: input.map_or(0, |input| input.extent().values as u64),
+        answered_calls: continued.map(|input| answered_calls(input, most)).unwrap_or_default(),
     }
 }
 

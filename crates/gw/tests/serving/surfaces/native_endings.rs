@@ -118,18 +118,52 @@ async fn a_torn_response_has_its_open_call_or_reasoning_as_far_as_it_came() {
         let (name, last) = seen.last().expect("an event");
         let output = json!([item(), with(added, whole)]);
         assert_eq!((name.as_str(), &last["response"]["output"]), ("response.failed", &output), "{kind}");
-        // The conversation goes on without what no model can take back.
+        // The conversation goes on without a call that nobody answers.
         world.upstream.enqueue(Answer::json(200, &object("completed", json!({"output": [item()]}))));
         let more = with(response("acme/fast"), json!({"previous_response_id": last["response"]["id"]}));
         ask_responses(&world.client, &more).await.ok();
+        assert_eq!(sent_kinds(&world), ["message", "message", "message"], "{kind}");
+    }
+}
+
+/// The types of the items that the upstream got last.
+fn sent_kinds(world: &World) -> Vec<String> {
+    let sent = world.upstream.last().json();
+    let items = sent["input"].as_array().expect("items").iter();
+    items.map(|item| item["type"].as_str().unwrap_or("message").to_owned()).collect()
+}
+
+#[tokio::test]
+async fn a_call_that_broke_off_stays_in_the_conversation_if_the_client_answers_it() {
+    for store in ["memory", "database"] {
+        let (acme, extra) = ("responses = true".to_owned(), format!("[responses]\nstore = \"{store}\"\n"));
+        let world = Setup { acme, extra, routing: "retries = 0", ..Setup::default() }.start().await;
+        let call = json!({"type": "function_call", "id": "up", "call_id": "c", "name": "look", "arguments": "", "status": "in_progress"});
+        let mut torn = response_events(json!({}));
+        torn.pop();
+        torn.push(json!({"type": "response.output_item.added", "output_index": 1, "item": call}));
+        torn.push(json!({"type": "response.function_call_arguments.delta", "item_id": "up", "output_index": 1, "delta": "{\"at\":"}));
+        world.upstream.enqueue(stream(&torn));
+        let body = with(response("acme/fast"), json!({"stream": true}));
+        let seen = events(&world.client, "/v1/responses", &body).await;
+        let (name, last) = seen.last().expect("an event");
+        assert_eq!(name, "response.failed", "{store}");
+        let ask = async |previous: &Value, input: Value, id: &str| {
+            let answer = object("completed", json!({"id": id, "output": [item()]}));
+            world.upstream.enqueue(Answer::json(200, &answer));
+            let more = json!({"model": "acme/fast", "previous_response_id": previous, "input": input});
+            ask_responses(&world.client, &more).await.ok().json()["id"].clone()
+        };
+        let output =
+            json!([{"type": "function_call_output", "call_id": "c", "output": "The arguments broke off."}]);
+        let second = ask(&last["response"]["id"], output, "resp_second").await;
+        let answered = ["message", "message", "function_call", "function_call_output"];
+        assert_eq!(sent_kinds(&world), answered, "{store}");
         let sent = world.upstream.last().json();
-        let kinds: Vec<&str> = sent["input"]
-            .as_array()
-            .expect("items")
-            .iter()
-            .map(|turn| turn["type"].as_str().unwrap_or("message"))
-            .collect();
-        assert_eq!(kinds, ["message", "message", "message"], "{kind}: {sent}");
+        assert_eq!(sent["input"][2]["arguments"], "{\"at\":", "{store}");
+        // So it does in all later turns.
+        ask(&second, json!("Go on"), "resp_third").await;
+        assert_eq!(sent_kinds(&world), [&answered[..], &["message"; 2]].concat(), "{store}");
     }
 }
 

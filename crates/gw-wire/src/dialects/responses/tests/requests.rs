@@ -298,6 +298,21 @@ fn earlier_items_come_first_and_references_are_resolved() {
 }
 
 #[test]
+fn outputs_of_earlier_calls_are_told_before_the_translation() {
+    let call = |id: &str| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{}"});
+    let output = |kind: &str, id: &str| json!({"type": kind, "call_id": id, "output": "x"});
+    let input = json!([
+        output("function_call_output", "a"), output("custom_tool_call_output", "b"), {"role": "user", "content": "x"},
+        call("own"), output("function_call_output", "own"), output("computer_call_output", "screen"),
+        {"type": "function_call_output", "output": "without an id"},
+    ]);
+    let more = json!({"model": "m", "previous_response_id": "resp_0", "input": input});
+    let wanted = |request: &Value| wanted_items(&body(request), &RequestLimits::default()).answered_calls;
+    assert_eq!(wanted(&more), ["a", "b"]);
+    assert_eq!(wanted(&json!({"model": "m", "input": input})), [""; 0]);
+}
+
+#[test]
 fn items_that_a_request_refers_to_pass_the_policy() {
     let history = [
         r#"{"type":"tool_search_output","id":"tso_1","call_id":"c","tools":[{"type":"mcp","server_label":"x"}]}"#,
