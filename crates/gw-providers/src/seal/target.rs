@@ -140,11 +140,13 @@ impl ReplayTarget {
         }
     }
 
-    /// Whether a sealed string of any target is reasoning of a provider that does not sign it.
+    /// The reasoning in a sealed string of any target whose provider does not sign it; None for every other string.
     #[must_use]
-    pub fn is_unsigned(&self, sealed: &str) -> bool {
-        let opened = self.issuer.as_ref().and_then(|issuer| issuer.sealer.open(sealed));
-        opened.is_some_and(|(_, payload)| payload.first() == Some(&PLAIN))
+    pub fn open_unsigned(&self, sealed: &str) -> Option<String> {
+        let issuer = self.issuer.as_ref().filter(|_| is_sealed(sealed))?;
+        let (_, payload) = issuer.sealer.open(sealed)?;
+        let (_, text) = payload.split_first().filter(|(kind, _)| **kind == PLAIN)?;
+        String::from_utf8(text.to_vec()).ok()
     }
 
     /// The signature or the encrypted data in a sealed string, for a body that is sent in the client's own dialect. None
@@ -198,6 +200,9 @@ mod tests {
         let plain = target.seal_plain("考え").unwrap();
         assert_eq!(target.open(&plain), Some(OpenedSeal::Plain("考え".to_owned())));
         assert_eq!(target.open_signature(&plain), None);
+        let other = issuer("q", 2).target("n");
+        assert_eq!((other.open(&plain), other.open_unsigned(&plain).as_deref()), (None, Some("考え")));
+        assert_eq!(other.open_unsigned(&target.seal_signature("s").unwrap()), None);
         for (json, signature) in [(r#"{"signature":"s"}"#, "s"), (r#"{"data":"d","signature":""}"#, "d")] {
             let sealed = target.seal_entry(json).unwrap();
             assert_eq!(target.open(&sealed), Some(OpenedSeal::Entry(json.to_owned())));

@@ -194,12 +194,12 @@ const SENT_BACK: &str = "
 
 Clients return an answer with its `reasoning_details`. Clients of OpenAI's dialect do this automatically if they keep the message
 unchanged. Each entry has an `origin`, the id of the model that made it, and the gateway sends it to no other model. The text of the
-reasoning, `reasoning_content`, goes with its entries: if all of them belong to another model, the text is left out, too. Reasoning that
+reasoning, `reasoning_content`, goes with its entries: if one of them is left out, only the text of the others is sent. Reasoning that
 its provider did not sign is plain text, and stays: some models ask for it in a loop of tools. The last entry may
 have the type `gateway.order`. It holds the lengths of the texts and reasoning and the positions of the calls, so the provider gets the
 blocks in their original order. A message without these entries, or an edited message, is valid. It is sent in the usual order:
 reasoning, text, calls. Items of the Responses API and blocks of the Messages API hold their order themselves. If they were translated,
-two things have no place there: the border between two texts in a row, and Cohere's plan, which is text. If the gateway leaves entries
+two things have no place there: the border between two texts in a row, and Cohere's plan, which is text. If the gateway leaves reasoning
 out, `gateway.warnings` has `reasoning_dropped`. Claude gets its reasoning back while it reasons. It
 refuses reasoning at the end of a turn and blank text, so the gateway leaves these out.
 

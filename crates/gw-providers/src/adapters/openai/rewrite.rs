@@ -18,7 +18,7 @@ use crate::seal::ReplayTarget;
 /// - The role `developer` exists at OpenAI only. For others it becomes `system`.
 /// - A call id with another target's signature is longer than OpenAI allows, so the signature is removed.
 /// - Signed entries of other targets are left out, with the text of their reasoning, and all reasoning where the provider
-///   refuses it.
+///   refuses it. Text that nobody signed stays: models that think in a loop of tools ask for it, also where another model has thought it.
 /// - Reasoning that the gateway sealed without a signature goes back as `reasoning_content`.
 pub(super) fn messages(text: &str, quirks: &Quirks, target: &ReplayTarget) -> (Option<String>, bool) {
     let (thoughts, lost) = thoughts(text, quirks.replayed_thoughts, target);
@@ -81,21 +81,25 @@ fn thoughts(text: &str, are_taken: bool, target: &ReplayTarget) -> (Option<Strin
     let mut out = String::with_capacity(text.len());
     for message in View::new(text).elements() {
         out.push(if out.is_empty() { '[' } else { ',' });
-        let [details] = message.pick([DETAILS]);
+        let [first, second] = TEXTS;
+        let [details, first, second] = message.pick([DETAILS, first, second]);
+        let has_text = [first, second].into_iter().flatten().any(|text| !is_empty(text));
         let details = details.filter(|details| are_taken && details.kind() == Kind::Array);
-        let own = details.map(|details| own_entries(details, target)).unwrap_or_default();
+        let own = details.map(|details| own_entries(details, has_text, target)).unwrap_or_default();
         lost |= own.has_lost;
-        // The entries belong to the text. If all of them are another target's, the text is, too. Text that nobody signed stays: models
-        // that think in a loop of tools ask for it, also where another provider or another model has thought it.
-        let is_foreign = own.has_lost && own.details.is_empty() && own.plain.is_empty();
-        let (mut mark, mut has_text) = ('{', false);
+        let replaced = own.text.as_deref().map(literal);
+        let (mut mark, mut is_replaced) = ('{', false);
         for (name, value) in message.members() {
             let member = name.string().unwrap_or_default();
-            has_text |= TEXTS.contains(&&*member) && !matches!(value.text(), "null" | "\"\"");
-            let kept = match &*member {
-                DETAILS if are_taken && value.kind() == Kind::Array => own.details.as_str(),
-                text if are_taken && is_foreign && TEXTS.contains(&text) => "",
-                left_out if !are_taken && names.contains(&left_out) => {
+            let kept = match (&*member, &replaced) {
+                (DETAILS, _) if are_taken && value.kind() == Kind::Array => own.details.as_str(),
+                // Both members have the same text, so that one of them is enough.
+                (text, Some(literal)) if TEXTS.contains(&text) => {
+                    let is_place = !is_replaced && !is_empty(value);
+                    is_replaced |= is_place;
+                    if is_place { literal.as_str() } else { "" }
+                }
+                (left_out, _) if !are_taken && names.contains(&left_out) => {
                     lost |= is_reasoning(value);
                     ""
                 }
@@ -105,12 +109,9 @@ fn thoughts(text: &str, are_taken: bool, target: &ReplayTarget) -> (Option<Strin
                 push_member(&mut out, &mut mark, name.text(), kept);
             }
         }
-        if !has_text && !own.plain.is_empty() {
-            let mut literal = Vec::with_capacity(own.plain.len() + 2);
-            write_str(&mut literal, &own.plain);
-            push_member(&mut out, &mut mark, "\"reasoning_content\"", &String::from_utf8_lossy(&literal));
+        if let Some(literal) = replaced.filter(|literal| !is_replaced && !literal.is_empty()) {
+            push_member(&mut out, &mut mark, "\"reasoning_content\"", &literal);
         }
-        lost |= own.has_unsigned && !has_text;
         out.push_str(if mark == '{' { "{}" } else { "}" });
     }
     out.push(']');
@@ -121,8 +122,23 @@ fn thoughts(text: &str, are_taken: bool, target: &ReplayTarget) -> (Option<Strin
 fn is_reasoning(value: View<'_>) -> bool {
     match value.kind() {
         Kind::Array => value.elements().any(|entry| !is_order(entry)),
-        _ => !matches!(value.text(), "null" | "\"\""),
+        _ => !is_empty(value),
     }
+}
+
+/// Whether a value has no text.
+fn is_empty(value: View<'_>) -> bool {
+    matches!(value.text(), "null" | "\"\"")
+}
+
+/// A text as JSON; "" for an empty one.
+fn literal(text: &str) -> String {
+    if text.is_empty() {
+        return String::new();
+    }
+    let mut literal = Vec::with_capacity(text.len() + 2);
+    write_str(&mut literal, text);
+    String::from_utf8_lossy(&literal).into_owned()
 }
 
 /// Writes one member of an object. `mark` is the separator before it.
@@ -320,6 +336,28 @@ mod tests {
         assert_eq!((sent.unwrap(), lost), (message(shown), false));
         // Without the text beside it, nothing is left to send.
         assert_eq!(messages(&message(&entry), quirks, &two), (Some(message("")), true));
+    }
+
+    #[test]
+    fn text_that_nobody_signed_stays_where_signed_text_beside_it_is_left_out() {
+        let quirks = &presets::find("openrouter").unwrap().quirks;
+        let sealer = Sealer::random();
+        let [one, two] = ["a", "b"].map(|name| Issuer::new(sealer.clone(), name.into(), [1; 8]).target("m"));
+        let entries = format!(
+            r#","reasoning_details":[{{"type":"reasoning.text","text":"secret, ","signature":"{}"}},{{"type":"reasoning.encrypted","data":"{}"}}]"#,
+            one.seal_entry(r#"{"type":"reasoning.text","signature":"c2ln"}"#).unwrap(),
+            one.seal_plain("open").unwrap()
+        );
+        let message = |more: &str| format!(r#"[{{"role":"assistant","content":"a"{more}}}]"#);
+        for (shown, sent) in [
+            (r#","reasoning_content":"secret, open""#, r#","reasoning_content":"open""#),
+            (r#","reasoning":"secret, open""#, r#","reasoning":"open""#),
+            (r#","reasoning":"secret, open","reasoning_content":"secret, open""#, r#","reasoning":"open""#),
+            (r#","reasoning":"""#, r#","reasoning":"""#),
+        ] {
+            let answered = messages(&message(&format!("{shown}{entries}")), quirks, &two);
+            assert_eq!(answered, (Some(message(sent)), true), "{shown}");
+        }
     }
 
     #[test]

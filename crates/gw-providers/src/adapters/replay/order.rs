@@ -18,7 +18,7 @@ const TYPE: &str = gw_wire::reply::order::ORDER_TYPE;
 /// The place of an entry that was sealed reasoning without a signature. The message has its text.
 pub(super) const PLAIN_PLACE: &str = "true";
 
-/// The place of an entry that was left out.
+/// The place of an entry that was left out, with the text that it signed.
 pub(super) const DROPPED_PLACE: &str = "null";
 
 /// The most blocks of one answer.
@@ -205,14 +205,19 @@ pub(in crate::adapters) fn arrange<'m, 'a>(message: &'m Message<'a>) -> Option<V
     // Reasoning that was left out with its entries has no text any longer. The other blocks keep their order.
     let is_without_thoughts = message.reasoning.is_none()
         && message.reasoning_details.iter().any(|entry| entry.text() == DROPPED_PLACE);
-    let mut details = message.reasoning_details.iter().filter(|entry| !is_order(**entry));
+    let mut details = message.reasoning_details.iter().filter(|entry| !is_order(**entry)).peekable();
     let (mut calls, mut images) = (message.tool_calls.iter(), message.images.iter());
     let mut pieces = Vec::new();
     let (mut thinks, mut has_plain) = (false, false);
-    for word in words.split(' ').take(MAX_BLOCKS) {
+    let mut words = words.split(' ').take(MAX_BLOCKS).peekable();
+    while let Some(word) = words.next() {
         let block = Block::read(word)?;
-        if is_without_thoughts && matches!(block, Block::Thought(_)) {
-            continue;
+        if matches!(block, Block::Thought(_)) {
+            let is_signed = words.peek() == Some(&"s");
+            let is_left_out = details.peek().is_some_and(|entry| entry.text() == DROPPED_PLACE);
+            if is_without_thoughts || (is_signed && is_left_out) {
+                continue;
+            }
         }
         pieces.push(match block {
             Block::Text(len) => ReplayedBlock::Text(cut(&mut text, len)?),
@@ -222,10 +227,6 @@ pub(in crate::adapters) fn arrange<'m, 'a>(message: &'m Message<'a>) -> Option<V
                 let entry = *details.next()?;
                 match entry.text() {
                     PLAIN_PLACE => has_plain = true,
-                    // Another target's thought.
-                    DROPPED_PLACE if matches!(pieces.last(), Some(ReplayedBlock::Thought(_))) => {
-                        pieces.pop();
-                    }
                     DROPPED_PLACE => {}
                     _ if block == Block::Detail => pieces.push(ReplayedBlock::Detail(entry)),
                     _ => pieces.push(ReplayedBlock::Signature(entry)),

@@ -60,8 +60,8 @@ pub(in crate::adapters) enum EntryUse {
     Opened(String),
     /// The entry was sealed reasoning without a signature. The reasoning goes back as plain text.
     Plain(String),
-    /// As `Plain`, from another target. No provider signed the text beside it, so that it may go to any model.
-    Unsigned,
+    /// As `Plain`, from another target. No provider signed this text, so that it may go to any model.
+    Unsigned(String),
     /// The entry belongs to another target, or to an unknown one.
     Dropped,
 }
@@ -75,7 +75,7 @@ fn use_of(
 ) -> EntryUse {
     if let Some((member, sealed)) = signed_member(entry).filter(|_| target.seals()) {
         let opened = opened(entry, member, &sealed, target);
-        let is_other = matches!(opened, EntryUse::Dropped | EntryUse::Unsigned);
+        let is_other = matches!(opened, EntryUse::Dropped | EntryUse::Unsigned(_));
         let origin = if is_other { EntryOrigin::Other } else { EntryOrigin::Own };
         origins.of(entry, origin);
         return opened;
@@ -99,9 +99,61 @@ fn opened(entry: View<'_>, member: &str, sealed: &str, target: &ReplayTarget) ->
             EntryUse::Opened(restored(&String::from_utf8_lossy(&payload), entry))
         }
         Some(OpenedSeal::Plain(text)) => EntryUse::Plain(text),
-        None if target.is_unsigned(sealed) => EntryUse::Unsigned,
-        None => EntryUse::Dropped,
+        None => target.open_unsigned(sealed).map_or(EntryUse::Dropped, EntryUse::Unsigned),
     }
+}
+
+/// Whether an entry is left out of a message. Text that nobody signed goes to any model, but only if the message has a text that the
+/// model gets: `sends_text`.
+fn is_left_out(entry: View<'_>, used: &EntryUse, sends_text: bool) -> bool {
+    match used {
+        EntryUse::Dropped => !order::is_order(entry),
+        EntryUse::Unsigned(_) => !sends_text,
+        EntryUse::Kept | EntryUse::Opened(_) | EntryUse::Plain(_) => false,
+    }
+}
+
+/// The text that takes the place of a message's reasoning; None if the reasoning stays as it is. It is the same for every dialect.
+///
+/// The text belongs to the entries. If one of them is left out, only the text of the others remains: the rest would reach the
+/// target as plain text. A message without a text gets that of the target's own entries that nobody signed.
+fn replaced_text<'u>(
+    entries: impl Iterator<Item = (View<'u>, &'u EntryUse)> + Clone,
+    has_text: bool,
+    sends_text: bool,
+) -> Option<Cow<'u, str>> {
+    if !has_text {
+        let plain = entries.filter_map(|(_, used)| match used {
+            EntryUse::Plain(text) => Some(Cow::Borrowed(text.as_str())),
+            EntryUse::Kept | EntryUse::Opened(_) | EntryUse::Unsigned(_) | EntryUse::Dropped => None,
+        });
+        return Some(joined(plain)).filter(|text| !text.is_empty());
+    }
+    if !entries.clone().any(|(entry, used)| is_left_out(entry, used, sends_text)) {
+        return None;
+    }
+    let stays = entries.filter(|(entry, used)| !is_left_out(*entry, used, sends_text));
+    Some(joined(stays.filter_map(|(entry, used)| text_of(entry, used))))
+}
+
+/// The reasoning in an entry that is not left out.
+fn text_of<'u>(entry: View<'u>, used: &'u EntryUse) -> Option<Cow<'u, str>> {
+    let shown = |entry: View<'u>| {
+        let [text, summary] = entry.pick(["text", "summary"]);
+        text.or(summary).and_then(View::string)
+    };
+    match used {
+        EntryUse::Kept => shown(entry),
+        EntryUse::Opened(own) => shown(View::new(own)),
+        EntryUse::Plain(text) | EntryUse::Unsigned(text) => Some(Cow::Borrowed(text.as_str())),
+        EntryUse::Dropped => None,
+    }
+}
+
+fn joined<'u>(mut texts: impl Iterator<Item = Cow<'u, str>>) -> Cow<'u, str> {
+    let mut joined = texts.next().unwrap_or_default();
+    texts.for_each(|text| joined.to_mut().push_str(&text));
+    joined
 }
 
 /// The uses of all entries, by message. `format` is the dialect's value of `format`, which identifies unsigned entries
@@ -124,9 +176,8 @@ pub(in crate::adapters) fn opened_entries(
 const MAX_ORDERED_BLOCKS: usize = 20_000;
 
 /// Keeps only the entries and signatures that this target gave, as its provider gave them. `uses` comes from
-/// [`opened_entries`]. Returns true if something was left out. The text of the reasoning is left out with its entries if
-/// none of them is this target's. `sends_reasoning` tells whether the dialect sends the text of a message's reasoning, which
-/// then stands for an entry that nobody signed.
+/// [`opened_entries`]. Returns true if something was left out. The text of the reasoning goes with its entries.
+/// `sends_reasoning` tells whether the dialect sends the text of a message's reasoning.
 pub(in crate::adapters) fn keep_own<'a>(
     conversation: &mut Conversation<'a>,
     uses: &'a [Vec<EntryUse>],
@@ -136,43 +187,34 @@ pub(in crate::adapters) fn keep_own<'a>(
     let mut lost = false;
     let mut room = MAX_ORDERED_BLOCKS;
     for (message, uses) in conversation.messages.iter_mut().zip(uses) {
-        let mut plain: Option<Cow<'a, str>> = None;
-        let (mut has_own, mut has_dropped, mut has_unsigned) = (false, false, false);
+        let has_text = message.reasoning.as_deref().is_some_and(|text| !text.is_empty());
+        let sends_text = has_text && sends_reasoning(message);
         let entries = std::mem::take(&mut message.reasoning_details);
+        // Text without any entry is that of a client that knows only chats.
+        lost |= entries.is_empty() && has_text && !sends_text;
+        if let Some(text) = replaced_text(entries.iter().copied().zip(uses), has_text, sends_text) {
+            message.reasoning = Some(text).filter(|text| !text.is_empty());
+        }
         // The order counts the entries, so those that are left out keep their places.
         let is_ordered = entries.iter().any(|entry| order::is_order(*entry));
         for (entry, used) in entries.into_iter().zip(uses) {
             if order::is_order(entry) && !order::takes(entry, &mut room) {
                 continue;
             }
-            let is_thought = !order::is_order(entry);
-            has_own |= is_thought && *used != EntryUse::Dropped;
-            has_unsigned |= *used == EntryUse::Unsigned;
-            has_dropped |= is_thought && *used == EntryUse::Dropped;
+            let is_out = is_left_out(entry, used, sends_text);
+            lost |= is_out;
+            let place = |text| is_ordered.then(|| View::new(text));
             match used {
+                _ if is_out => message.reasoning_details.extend(place(order::DROPPED_PLACE)),
                 EntryUse::Kept => message.reasoning_details.push(entry),
                 EntryUse::Opened(own) => message.reasoning_details.push(View::new(own)),
-                EntryUse::Plain(text) => {
-                    match &mut plain {
-                        Some(plain) => plain.to_mut().push_str(text),
-                        None => plain = Some(Cow::Borrowed(text)),
-                    }
-                    message.reasoning_details.extend(is_ordered.then(|| View::new(order::PLAIN_PLACE)));
+                EntryUse::Plain(_) | EntryUse::Unsigned(_) => {
+                    message.reasoning_details.extend(place(order::PLAIN_PLACE));
                 }
-                EntryUse::Dropped if order::is_order(entry) => {}
-                EntryUse::Dropped | EntryUse::Unsigned => {
-                    message.reasoning_details.extend(is_ordered.then(|| View::new(order::DROPPED_PLACE)));
-                }
+                // The order of another target.
+                EntryUse::Dropped => {}
             }
         }
-        lost |= has_dropped;
-        if has_dropped && !has_own {
-            // The entries belong to the text. Without them it would reach the target as plain text.
-            message.reasoning = None;
-        }
-        message.reasoning = message.reasoning.take().or(plain);
-        let has_text = message.reasoning.as_deref().is_some_and(|text| !text.is_empty());
-        lost |= has_unsigned && !(has_text && sends_reasoning(message));
         if target.seals() && keep_own_ids(message, target) {
             lost = true;
             // The order is that of an answer with these signatures. A dialect completes calls only in the usual order.
@@ -221,41 +263,47 @@ fn keep_own_ids(message: &mut Message<'_>, target: &ReplayTarget) -> bool {
 pub(in crate::adapters) struct OwnEntries {
     /// The JSON text of `reasoning_details`; empty when no entry is left.
     pub(in crate::adapters) details: String,
-    /// Reasoning that was sealed without a signature.
-    pub(in crate::adapters) plain: String,
-    /// Whether entries were left out.
+    /// The text that takes the place of the message's own; None if that stays as it is.
+    pub(in crate::adapters) text: Option<String>,
+    /// Whether reasoning was left out.
     pub(in crate::adapters) has_lost: bool,
-    /// Whether another model's reasoning that nobody signed was among the entries.
-    pub(in crate::adapters) has_unsigned: bool,
 }
 
-/// The entries that go back to a provider of OpenAI's dialect. An unsigned entry without an origin stays, because the
-/// client made it for this provider.
-pub(in crate::adapters) fn own_entries(details: View<'_>, target: &ReplayTarget) -> OwnEntries {
+/// The entries that go back to a provider of OpenAI's dialect, which gets the text of the reasoning, too, if the message
+/// has one (`has_text`). An unsigned entry without an origin stays, because the client made it for this provider.
+pub(in crate::adapters) fn own_entries(
+    details: View<'_>,
+    has_text: bool,
+    target: &ReplayTarget,
+) -> OwnEntries {
     let mut own = OwnEntries::default();
     let mut origins = EntryOrigins::default();
+    let mut entries = Vec::new();
     for entry in details.elements() {
         let former = entry_origin(entry, target.name()).1;
         // An order without the gateway's mark has no use for any provider.
         let is_order = order::is_order(entry) && former.is_none();
-        match use_of(entry, &mut origins, target, |_| true) {
+        let used = use_of(entry, &mut origins, target, |_| true);
+        own.has_lost |= is_left_out(entry, &used, has_text);
+        match &used {
             _ if is_order => {}
-            EntryUse::Dropped => own.has_lost = true,
-            EntryUse::Unsigned => own.has_unsigned = true,
-            EntryUse::Plain(text) => own.plain.push_str(&text),
             EntryUse::Opened(entry) => {
                 own.details.push(if own.details.is_empty() { '[' } else { ',' });
-                own.details.push_str(&entry);
+                own.details.push_str(entry);
             }
             EntryUse::Kept => {
                 own.details.push(if own.details.is_empty() { '[' } else { ',' });
                 unstamped(entry, former.as_deref(), &mut own.details);
             }
+            EntryUse::Plain(_) | EntryUse::Unsigned(_) | EntryUse::Dropped => {}
         }
+        entries.push((entry, used));
     }
     if !own.details.is_empty() {
         own.details.push(']');
     }
+    let entries = entries.iter().map(|(entry, used)| (*entry, used));
+    own.text = replaced_text(entries, has_text, has_text).map(Cow::into_owned);
     own
 }
 

@@ -41,7 +41,7 @@ fn sealed(details: &Value, target: &ReplayTarget) -> Value {
 /// The entries that go back to a provider of OpenAI's dialect, and whether some were left out.
 fn returned(details: &Value, target: &ReplayTarget) -> (Value, bool) {
     let text = details.to_string();
-    let own = own_entries(View::new(&text), target);
+    let own = own_entries(View::new(&text), false, target);
     let details =
         if own.details.is_empty() { json!([]) } else { serde_json::from_str(&own.details).unwrap() };
     (details, own.has_lost)
@@ -170,21 +170,87 @@ fn sealed_plain_reasoning_becomes_the_reasoning_of_its_message() {
             {"type": "reasoning.text", "text": "hm", "signature": own().seal_plain("hm").unwrap()},
         ]})
     };
-    for (own_text, target, expected, lost, lost_if_sent) in [
-        (Value::Null, own(), Some("hm"), false, false),
-        (json!("mine"), own(), Some("mine"), false, false),
-        (Value::Null, target("q", 1, "m"), None, true, true),
+    for (own_text, target, is_sent, expected, lost) in [
+        (Value::Null, own(), true, Some("hm"), false),
+        (Value::Null, own(), false, Some("hm"), false),
+        (json!("mine"), own(), true, Some("mine"), false),
+        (Value::Null, target("q", 1, "m"), true, None, true),
         // The text has no signature of a provider, so models that take plain reasoning still get it.
-        (json!("hm"), target("q", 1, "m"), Some("hm"), true, false),
+        (json!("hm"), target("q", 1, "m"), true, Some("hm"), false),
+        (json!("hm"), target("q", 1, "m"), false, None, true),
     ] {
         let request = request(&message(own_text));
         let mut conversation = Conversation::of_chat(&request, 1);
         let uses = opened_entries(&conversation, &target, "f");
-        let mut again = conversation.clone();
-        assert_eq!(keep_own(&mut conversation, &uses, &target, |_| false), lost);
-        assert_eq!(keep_own(&mut again, &uses, &target, |_| true), lost_if_sent);
+        assert_eq!(keep_own(&mut conversation, &uses, &target, |_| is_sent), lost, "{expected:?}");
         assert_eq!(conversation.messages[1].reasoning.as_deref(), expected);
         assert!(conversation.messages[1].reasoning_details.is_empty());
+    }
+}
+
+#[test]
+fn reasoning_without_entries_is_lost_if_the_dialect_does_not_send_it() {
+    for (text, is_sent, lost) in [("hm", true, false), ("hm", false, true), ("", false, false)] {
+        let request = request(&json!({"role": "assistant", "content": "a", "reasoning_content": text}));
+        let mut conversation = Conversation::of_chat(&request, 1);
+        let uses = opened_entries(&conversation, &own(), "");
+        assert_eq!(keep_own(&mut conversation, &uses, &own(), |_| is_sent), lost, "'{text}' {is_sent}");
+    }
+}
+
+/// An entry of a provider that signs its reasoning, and one of a provider that does not.
+fn signed_and_unsigned(signer: &ReplayTarget, text: &str, other: &ReplayTarget, open: &str) -> [Value; 2] {
+    let signed = sealed(&json!([{"type": "reasoning.text", "text": text, "signature": "s"}]), signer);
+    let seal = other.seal_plain(open).unwrap();
+    [signed[0].clone(), json!({"type": "reasoning.text", "text": open, "signature": seal})]
+}
+
+#[test]
+fn text_of_an_entry_that_is_left_out_is_not_sent_beside_text_that_stays() {
+    let (foreign, third) = (target("q", 1, "m"), target("r", 1, "m"));
+    for (signer, other, text, lost) in [
+        (&foreign, &third, "open", true),
+        (&foreign, &own(), "open", true),
+        (&own(), &third, "secret, open", false),
+    ] {
+        let entries = json!(signed_and_unsigned(signer, "secret, ", other, "open"));
+        let message = json!({"role": "assistant", "content": "a", "reasoning_content": "secret, open", "reasoning_details": entries});
+        let request = request(&message);
+        let mut conversation = Conversation::of_chat(&request, 1);
+        let uses = opened_entries(&conversation, &own(), "");
+        let label = format!("{} {}", signer.name(), other.name());
+        assert_eq!(keep_own(&mut conversation, &uses, &own(), |_| true), lost, "{label}");
+        assert_eq!(conversation.messages[1].reasoning.as_deref(), Some(text), "{label}");
+        let entries = entries.to_string();
+        let sent = own_entries(View::new(&entries), true, &own());
+        assert_eq!((sent.text.as_deref(), sent.has_lost), (lost.then_some(text), lost), "{label}");
+    }
+    // Text of the target's own signed entries stays, too.
+    let [own_signed, _] = signed_and_unsigned(&own(), "mine", &third, "");
+    let [left_out, _] = signed_and_unsigned(&foreign, "secret", &third, "");
+    let entries = json!([left_out, own_signed]).to_string();
+    assert_eq!(own_entries(View::new(&entries), true, &own()).text.as_deref(), Some("mine"));
+}
+
+#[test]
+fn text_that_stays_keeps_its_place_when_other_text_is_left_out() {
+    let [signed, unsigned] =
+        signed_and_unsigned(&target("q", 1, "m"), "secret", &target("r", 1, "m"), "open");
+    let order = json!({"type": "gateway.order", "order": "r6 s t1 r4 s t1"});
+    let message = json!({"role": "assistant", "content": "ab", "reasoning_content": "secretopen",
+        "reasoning_details": [signed, unsigned, order]});
+    let request = request(&message);
+    for is_sent in [true, false] {
+        let mut conversation = Conversation::of_chat(&request, 1);
+        let uses = opened_entries(&conversation, &own(), "");
+        assert!(keep_own(&mut conversation, &uses, &own(), |_| is_sent));
+        let pieces = arrange(&conversation.messages[1]).unwrap();
+        let is_ordered = match pieces[..] {
+            [ReplayedBlock::Text("a"), ReplayedBlock::Thought("open"), ReplayedBlock::Text("b")] => is_sent,
+            [ReplayedBlock::Text("a"), ReplayedBlock::Text("b")] => !is_sent,
+            _ => false,
+        };
+        assert!(is_ordered, "{is_sent}: {pieces:?}");
     }
 }
 

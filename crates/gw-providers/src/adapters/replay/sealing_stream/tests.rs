@@ -160,7 +160,7 @@ fn pieces_that_are_joined_go_back_as_one_entry() {
     let (mut joined, last) = (out[0][0].clone(), &out[1][0]);
     joined["signature"] = last["signature"].clone();
     let text = json!([joined]).to_string();
-    let own = own_entries(View::new(&text), &target());
+    let own = own_entries(View::new(&text), false, &target());
     let back: Value = serde_json::from_str(&own.details).unwrap();
     let came =
         json!([{"type": "reasoning.text", "text": "hm", "format": "f", "signature": "AB", "index": 0}]);
