@@ -33,6 +33,110 @@ pub fn names_model(failure: &Failure, model: &str) -> bool {
     let texts = [&failure.reason, &failure.detail, &failure.code].into_iter().flatten();
     texts.into_iter().any(|text| {
         let lower = text.to_ascii_lowercase();
-        !model.is_empty() && text.contains(model) || MISSING_MODEL.iter().any(|words| lower.contains(words))
+        is_named(text, model) || MISSING_MODEL.iter().any(|words| lower.contains(words))
     })
+}
+
+/// Whether the name of the model stands in the text as a whole word. A segment of a path, such as the one of the request, is only a
+/// part of a word.
+fn is_named(text: &str, model: &str) -> bool {
+    if model.is_empty() {
+        return false;
+    }
+    text.match_indices(model).any(|(at, _)| {
+        let (before, rest) = text.split_at(at);
+        let after = rest.strip_prefix(model).unwrap_or_default();
+        let is_whole = !before.chars().next_back().is_some_and(is_in_name) && ends_name(after);
+        is_whole && (is_distinctive(model) || is_quoted(before, after) || is_beside_model(before, after))
+    })
+}
+
+/// Whether a name of a model may have this character.
+fn is_in_name(letter: char) -> bool {
+    letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.' | '/' | ':')
+}
+
+/// Whether a name ends before this text. A full stop or a colon may end a sentence there.
+fn ends_name(after: &str) -> bool {
+    let mut letters = after.chars();
+    match letters.next() {
+        Some('.' | ':') => !letters.next().is_some_and(is_in_name),
+        next => !next.is_some_and(is_in_name),
+    }
+}
+
+/// Whether a name can hardly be an ordinary word: it has two parts, or a digit and some length.
+fn is_distinctive(model: &str) -> bool {
+    let is_long = model.chars().nth(3).is_some();
+    is_long
+        && model
+            .chars()
+            .any(|letter| letter.is_ascii_digit() || (is_in_name(letter) && !letter.is_alphanumeric()))
+}
+
+fn is_quote(letter: char) -> bool {
+    matches!(letter, '"' | '\'' | '`' | '‘' | '’' | '“' | '”')
+}
+
+fn is_quoted(before: &str, after: &str) -> bool {
+    before.ends_with(is_quote) && after.starts_with(is_quote)
+}
+
+/// Whether the next word on either side is `model`.
+fn is_beside_model(before: &str, after: &str) -> bool {
+    let is_between = |letter: char| !letter.is_alphanumeric();
+    let last = before.rsplit(is_between).find(|word| !word.is_empty());
+    let first = after.split(is_between).find(|word| !word.is_empty());
+    [last, first].into_iter().flatten().any(|word| word.eq_ignore_ascii_case("model"))
+}
+
+#[cfg(test)]
+mod tests {
+    use gw_wire::failure::FailureKind;
+
+    use super::*;
+
+    fn says(reason: &str) -> Failure {
+        Failure { reason: Some(reason.to_owned()), ..Failure::new(FailureKind::ModelMissing, "x") }
+    }
+
+    #[test]
+    fn a_model_is_named_by_a_whole_word() {
+        for (model, reason) in [
+            ("fast-1", "The model `fast-1` does not exist."),
+            ("fast-1", "fast-1 is gone."),
+            ("fast-1", "We do not have fast-1."),
+            ("fast-1", "Sorry, fast-1: no such thing"),
+            ("acme/fast", "Cannot find (acme/fast)"),
+            ("llama3", "llama3 is not installed"),
+            ("o", "The model 'o' does not exist"),
+            ("m", "unknown: \"m\""),
+            ("mistral", "Nothing is known of model: mistral"),
+            ("mistral", "The mistral model is not there"),
+            ("any", "Unknown model"),
+            ("any", "model_not_found"),
+        ] {
+            assert!(names_model(&says(reason), model), "{model}: {reason}");
+        }
+    }
+
+    #[test]
+    fn words_of_a_missing_url_name_no_model() {
+        let reasons = [
+            "Not Found",
+            "Unknown request URL: POST /v1/responses",
+            "Unexpected endpoint or method. (POST /v1/responses)",
+            "404 page not found",
+            "Method Not Allowed",
+            "no such endpoint: /v1/responses.",
+        ];
+        for reason in reasons {
+            for model in
+                ["", "o", "m", "v1", "responses", "Found", "404", "page", "Method", "POST", "e", "endpoint"]
+            {
+                assert!(!names_model(&says(reason), model), "{model}: {reason}");
+            }
+        }
+        assert!(!names_model(&says("Here is fast-10, and not fast-1.5 or fast-1/b"), "fast-1"));
+    }
 }
