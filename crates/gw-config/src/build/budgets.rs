@@ -47,7 +47,7 @@ fn check_aliases(table: &Table, rule: &RuleSettings, aliases: &BTreeSet<String>,
         report.fault_with_hint(
             table.position("on_limit"),
             &table.path("on_limit"),
-            "names an unknown alias",
+            unknown_alias("names", alias),
             hint,
         );
     }
@@ -61,7 +61,11 @@ fn check_aliases(table: &Table, rule: &RuleSettings, aliases: &BTreeSet<String>,
         }
         if !aliases.contains(alias) {
             let hint = report.search(|| did_you_mean(alias, aliases.iter().map(String::as_str)));
-            report.fault_with_hint(at, &path, "uses an unknown alias", hint);
+            report.fault_with_hint(at, &path, unknown_alias("uses", alias), hint);
         }
     }
+}
+
+fn unknown_alias(verb: &str, alias: &str) -> String {
+    format!("{verb} the unknown alias '{}'", alias.escape_debug())
 }

@@ -40,10 +40,10 @@ fn a_rule_that_can_match_nothing_is_a_note_by_name() {
 #[test]
 fn wrong_aliases_and_thresholds_are_errors() {
     for (lines, fault) in [
-        ("rpm = 1\non_limit = \"fallback:cheep\"", "names an unknown alias"),
+        ("rpm = 1\non_limit = \"fallback:cheep\"", "names the unknown alias 'cheep'"),
         ("rpm = 1\non_limit = \"drop\"", "on_limit"),
         ("rpm = 1\nmode = \"dry\"", "mode"),
-        ("budget_usd = 1\nthresholds = [{ at = 0.8, use = \"dear\" }]", "uses an unknown alias"),
+        ("budget_usd = 1\nthresholds = [{ at = 0.8, use = \"dear\" }]", "uses the unknown alias 'dear'"),
         ("budget_usd = 1\nthresholds = [{ at = 1.5, use = \"cheap\" }]", "not above 0 and at most 1"),
         ("rpm = 1\nthresholds = [{ at = 0.5, use = \"cheap\" }]", "needs 'budget_usd'"),
     ] {
