@@ -92,6 +92,10 @@ pub struct ModelRules {
     vendor: &'static str,
     /// No row names the model, and this is the row of the newest model in its family.
     pub is_assumed: bool,
+    /// No row names the model or its family.
+    is_unnamed: bool,
+    /// The catalogue says that the model reasons, and no row names the model.
+    is_declared_to_reason: bool,
 }
 
 impl Deref for ModelRules {
@@ -103,6 +107,18 @@ impl Deref for ModelRules {
 }
 
 impl ModelRules {
+    /// These rules with what the catalogue says about reasoning. It counts for a model that no row names.
+    #[must_use]
+    pub fn with_declared_reasoning(self, is_declared: bool) -> Self {
+        Self { is_declared_to_reason: is_declared && self.is_unnamed, ..self }
+    }
+
+    /// Whether the catalogue says that the model reasons, and no row names the model.
+    #[must_use]
+    pub fn is_declared_to_reason(&self) -> bool {
+        self.is_declared_to_reason
+    }
+
     /// The rules of a model, by its name at the provider, or else by its catalogue id. The name of a deployment or an
     /// ARN is not recognised.
     #[must_use]
@@ -125,14 +141,14 @@ impl ModelRules {
             names.iter().find_map(of_name)
         };
         if let Some((row, vendor)) = find(Table::row) {
-            return Self { row, vendor, is_assumed: false };
+            return Self { row, vendor, is_assumed: false, is_unnamed: false, is_declared_to_reason: false };
         }
         if let Some((row, vendor)) = find(Table::newest) {
-            return Self { row, vendor, is_assumed: true };
+            return Self { row, vendor, is_assumed: true, is_unnamed: false, is_declared_to_reason: false };
         }
         let mut others = tables().filter_map(|table| Some((table.otherwise.as_ref()?, &*table.vendor)));
         let (row, vendor) = others.next_back().unwrap_or((&SHIPPED.plain, "any"));
-        Self { row, vendor, is_assumed: false }
+        Self { row, vendor, is_assumed: false, is_unnamed: true, is_declared_to_reason: false }
     }
 
     /// The vendor of the table with this row.

@@ -155,8 +155,11 @@ impl<'a> Builder<'a> {
                     "upstream_model is a part of the provider's URLs, and has '.' or '..' between slashes";
                 self.problems.push(problem(found));
             }
-            draft.model.rules =
-                api.map(|api| ModelRules::of(api.rules, &draft.model.upstream_model, &draft.model.id));
+            let declared = draft.model.lists_feature("reasoning");
+            draft.model.rules = api.map(|api| {
+                ModelRules::of(api.rules, &draft.model.upstream_model, &draft.model.id)
+                    .with_declared_reasoning(declared)
+            });
             draft.model.reasons_unasked = reasons_unasked(&draft.model);
             let date = draft.provenance.pricing.and_then(|pricing| pricing.as_of.as_deref());
             draft.model.priced_as_of = date.map(Arc::from);
@@ -241,7 +244,7 @@ impl ModelDraft<'_> {
 
 /// Whether a model reasons unasked: by its row or, if the row does not say it, by its features.
 fn reasons_unasked(model: &Model) -> bool {
-    let row = model.rules.filter(|rules| rules.thinks != Thinks::Unknown);
+    let row = model.rules.filter(|rules| rules.thinks != Thinks::Unknown && !rules.is_declared_to_reason());
     row.map_or_else(|| model.lists_feature("reasoning"), |row| row.reasons_unasked())
 }
 

@@ -188,7 +188,8 @@ fn thinking(
 ) {
     let Some(word) = conversation.reasoning_effort.as_deref() else { return };
     let effort = Effort::read(word);
-    if rules.thinks != Thinks::Usually || effort.is_none() {
+    let thinks = rules.thinks == Thinks::Usually || rules.is_declared_to_reason();
+    if !thinks || effort.is_none() {
         // `none` has no effect on a model that never reasons.
         if effort != Some(Effort::None) {
             warnings.push(Cow::Borrowed("parameter_dropped:reasoning_effort"));

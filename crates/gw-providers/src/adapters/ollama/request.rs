@@ -112,7 +112,7 @@ fn think(
     if wanted == Some(Effort::None) && rules.thinking_off == Off::Disabled {
         return body.boolean("think", false);
     }
-    let thinks = !matches!(rules.thinks, Thinks::Never | Thinks::Unknown);
+    let thinks = rules.is_declared_to_reason() || !matches!(rules.thinks, Thinks::Never | Thinks::Unknown);
     let Some(wanted) = wanted.filter(|_| thinks) else {
         // `none` has no effect on a model that never reasons.
         if wanted != Some(Effort::None) {
