@@ -167,3 +167,16 @@ fn a_faulty_table_is_refused_with_its_reason() {
     assert!(table(&format!("newest = 'b'\n{sourced}")).contains("is not a row"));
     assert!(table(&format!("{sourced}{sourced}")).contains("two rows"));
 }
+
+#[test]
+fn declared_reasoning_counts_for_a_model_that_no_row_names() {
+    for (api, name, counts) in [
+        (Api::OLLAMA, "my-own", true),
+        (Api::OLLAMA, "gpt-oss", false),
+        (Api::COHERE, "my-own", true),
+        (Api::COHERE, "command-r", false),
+    ] {
+        assert!(!of(api, name).with_declared_reasoning(false).is_declared_to_reason(), "{name}");
+        assert_eq!(of(api, name).with_declared_reasoning(true).is_declared_to_reason(), counts, "{name}");
+    }
+}
