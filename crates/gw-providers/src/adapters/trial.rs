@@ -55,6 +55,14 @@ pub(super) fn encode(
     adapter.chat(&parse_chat(body, &RequestLimits::default()).unwrap(), &ONE, &target)
 }
 
+/// Encodes a chat for the model `m`, which the catalogue declares to reason.
+pub(super) fn encode_declared(api: Api, adapter: &dyn Adapter, request: &Value) -> Encoded {
+    let body = Bytes::from(request.to_string());
+    let plain = target(api, "m", None);
+    let target = Target { rules: plain.rules.with_declared_reasoning(true), ..plain };
+    adapter.chat(&parse_chat(body, &RequestLimits::default()).unwrap(), &ONE, &target).unwrap()
+}
+
 /// Encodes embeddings of all inputs.
 pub(super) fn embed(
     api: Api,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::adapter::{Encoded, Scheme};
 use crate::adapters::cohere::adapter;
 use crate::adapters::native::unsupported;
-use crate::adapters::trial::{body, embed, encode};
+use crate::adapters::trial::{body, embed, encode, encode_declared};
 use crate::settings::Api;
 
 macro_rules! golden {
@@ -335,4 +335,15 @@ fn several_plans_of_one_answer_are_sent_back_as_one() {
             assert_eq!(said["tool_calls"].as_array().map(Vec::len), Some(2), "{said}");
         }
     }
+}
+
+#[test]
+fn an_effort_is_sent_to_a_model_that_is_declared_to_reason() {
+    let request =
+        json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "reasoning_effort": "high"});
+    let (member, sent) = ("thinking", json!({"type": "enabled"}));
+    let encoded = encode_declared(Api::COHERE, &*adapter(), &request);
+    assert_eq!((&body(&encoded.call)[member], encoded.warnings.len()), (&sent, 0));
+    let encoded = encode(Api::COHERE, &*adapter(), &request.to_string(), None).unwrap();
+    assert_eq!(encoded.warnings, ["parameter_dropped:reasoning_effort"]);
 }

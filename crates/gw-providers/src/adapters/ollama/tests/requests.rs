@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{adapter, allowing, server};
 use crate::adapter::Encoded;
 use crate::adapters::native::{image_address, unsupported};
-use crate::adapters::trial::{body, embed, encode};
+use crate::adapters::trial::{body, embed, encode, encode_declared};
 use crate::settings::Api;
 
 macro_rules! golden {
@@ -274,4 +274,15 @@ fn embeddings_are_requested_as_numbers_without_truncation() {
 fn tokens_are_refused() {
     let failure = embed(Api::OLLAMA, &*adapter(), &json!({"model": "m", "input": [1, 2]}), None).unwrap_err();
     assert_eq!(failure.kind, unsupported("").kind);
+}
+
+#[test]
+fn an_effort_is_sent_to_a_model_that_is_declared_to_reason() {
+    let request =
+        json!({"model": "m", "messages": [{"role": "user", "content": "hi"}], "reasoning_effort": "high"});
+    let (member, sent) = ("think", json!(true));
+    let encoded = encode_declared(Api::OLLAMA, &*adapter(), &request);
+    assert_eq!((&body(&encoded.call)[member], encoded.warnings.len()), (&sent, 0));
+    let encoded = encode(Api::OLLAMA, &*adapter(), &request.to_string(), None).unwrap();
+    assert_eq!(encoded.warnings, ["parameter_dropped:reasoning_effort"]);
 }
