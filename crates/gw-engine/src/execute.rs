@@ -1,5 +1,6 @@
 //! One uncached call: reserves its worst case, calls upstreams, and answers.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue};
 
 use crate::call::Call;
+use crate::call::attempt_context::AttemptContext;
 use crate::call::reserve::{reserve, reserve_with_file};
 use crate::error::{Error, Kind, Result};
 use crate::request::one_shot::OneShot;
@@ -17,7 +19,6 @@ use crate::response::event_stream::EventStream;
 use crate::response::event_stream::state::PendingFirstToken;
 use crate::response::headers::{cache_status, cost_header, left_header, reply_headers};
 use crate::response::reply::{Reply, ReplyBody};
-use crate::rules::RequestRules;
 use crate::services::Services;
 use crate::upstream::attempts;
 use crate::upstream::outcome::Answer;
@@ -99,9 +100,12 @@ async fn unary(mut call: Box<Call>) -> Result<Reply> {
     }
     let media_type = call.context.request.one_shot().and_then(OneShot::media_type);
     headers.extend(media_type.map(|media_type| (CONTENT_TYPE, HeaderValue::from_static(media_type))));
-    let of_target = call.context.client.rules.as_ref().and_then(|rules| of_target(&call, rules, index));
-    let subjects = of_target.as_deref().unwrap_or(call.context.client.subjects());
-    headers.extend(budget_left(&call.context.limiter, subjects).await);
+    let AttemptContext { client, limiter, .. } = &call.context;
+    let subjects = match call.plan.candidates.get(index) {
+        Some(served) => client.subjects_at(limiter, served.serving()),
+        None => Cow::Borrowed(client.subjects()),
+    };
+    headers.extend(budget_left(limiter, &subjects).await);
     match answer {
         Answer::Full(body) => Ok(Reply { headers, body: ReplyBody::Full(body) }),
         Answer::Stream(_) | Answer::Vectors(_) | Answer::Socket(_) => {
@@ -131,14 +135,6 @@ pub(crate) async fn budget_left(
         }
     };
     left.and_then(left_header)
-}
-
-/// The key, its team and all rules of the target that has served. None: no rule is one of targets.
-fn of_target(call: &Call, rules: &RequestRules, index: usize) -> Option<Vec<Arc<Subject>>> {
-    let served = call.plan.candidates.get(index).filter(|_| rules.may_be_of_targets())?;
-    let at = rules.at(&call.context.limiter, call.context.client.asker(), served.serving());
-    let of_rules = at.iter().flat_map(|at| at.of_counters()).cloned();
-    Some(rules.subjects().iter().cloned().chain(of_rules).collect())
 }
 
 async fn stream(services: &Services, call: Box<Call>) -> Result<Reply> {

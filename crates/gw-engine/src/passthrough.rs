@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use gw_limits::Subject;
 use gw_providers::settings::Timeouts;
 use gw_wire::operation::Operation;
 use http::header::CONTENT_ENCODING;
@@ -108,20 +107,13 @@ pub(crate) async fn run(
     };
     let ReadyRequest { snapshot, candidate, charging, clocks, .. } = prepared;
     // Tokens are counted when the answer is over, and then it has no headers any more.
-    let at = charging.is_flat().then(|| subjects_at(services, &client, &candidate));
+    let at = charging.is_flat().then(|| client.subjects_at(&services.limiter, candidate.serving()));
     let call = SentCall::new(snapshot, candidate, charging, settlement);
     let mut reply = sending::send(call, &client, request, clocks, services.cutoff_watch()).await?;
     if let Some(subjects) = at {
         reply.budget_left = budget_left(&services.limiter, &subjects).await;
     }
     Ok(reply)
-}
-
-/// The key, its team and all rules of a request to this target.
-fn subjects_at(services: &Services, client: &RequestContext, candidate: &Candidate) -> Vec<Arc<Subject>> {
-    let rules = client.rules.as_ref();
-    let at = rules.and_then(|rules| rules.at(&services.limiter, client.asker(), candidate.serving()));
-    client.subjects().iter().chain(at.iter().flat_map(|at| at.of_counters())).cloned().collect()
 }
 
 /// The steps before anything is sent: the model, the permission, the session, the reservation.

@@ -269,16 +269,17 @@ pub(crate) async fn hold_part(
         return Some(Reservation::default());
     }
     let mut held = Reservation::default();
-    if !client.subjects().is_empty() {
+    // The rules of the target have set one attempt aside, too.
+    let subjects = client.subjects_at(limiter, candidate.serving());
+    if !subjects.is_empty() {
         let (id, femtos) = (format!("{}+p{}", client.request_id, failed.number()), charge.femtos());
-        held = limiter.reserve_up_to(&id, client.subjects(), 0, femtos, femtos).await.ok()?.0;
+        held = limiter.reserve_up_to(&id, &subjects, 0, femtos, femtos).await.ok()?.0;
     }
-    // The rules of a target hold for one attempt. Another part may fail while this one waits for its reservation.
-    let is_of_targets = client.rules.as_ref().is_some_and(|rules| rules.may_be_of_targets());
+    // Another part may fail while this one waits for its reservation.
     let lost = || upstream_calls.all().cost - upstream_calls.of(attempt).cost + charge;
     let whole = || costs(request, candidate, longest_answer(request, candidate));
     let is_paid = client.max_cost.as_deref().is_none_or(|most| lost() + whole() <= *most);
-    (is_paid && !is_of_targets).then_some(held)
+    is_paid.then_some(held)
 }
 
 /// Whether the grant of a budget that must not be exceeded pays the charges so far and at least a short answer of this candidate. The grant

@@ -1,5 +1,6 @@
 //! The facts about a request that the edge hands to the engine beside its body, and the record for the access log.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -63,6 +64,19 @@ impl RequestContext {
     /// The key, its team and the counters of rules: everything that limits the request.
     pub(crate) fn subjects(&self) -> &[Arc<Subject>] {
         self.rules.as_ref().map_or_else(|| self.caller.subjects(), |rules| rules.subjects())
+    }
+
+    /// The key, its team, and all rules of the request and of this target that refuse.
+    pub(crate) fn subjects_at(
+        &self,
+        limiter: &Limiter,
+        target: ServingTarget<'_>,
+    ) -> Cow<'_, [Arc<Subject>]> {
+        let of_target = self.rules.as_ref().and_then(|rules| rules.at(limiter, self.asker(), target));
+        match of_target {
+            Some(at) => self.subjects().iter().chain(at.of_counters()).cloned().collect(),
+            None => Cow::Borrowed(self.subjects()),
+        }
     }
 
     /// Everybody that pays for what a target serves: the key, its team, and all rules of the request and of the target, those in shadow

@@ -17,10 +17,13 @@ const ANSWER: i128 = 20;
 /// The worst case of the request is 0.027324 USD. With a lost prompt it is 0.036332 USD.
 const TOO_LITTLE: &str = "0.036331";
 const ENOUGH: &str = "0.036332";
+/// What is left of it after a lost prompt and three answers.
+const LEFT: &str = "0.027264";
 
-async fn start(upstream: &FakeUpstream, key: &str) -> Gateway {
+/// A gateway whose key has these limits, which rules may follow.
+async fn start(upstream: &FakeUpstream, limits: &str) -> Gateway {
     let config = format!(
-        "[server]\nlisten = \"127.0.0.1:0\"\n[routing]\nretries = 1\n[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\n{key}\n\
+        "[server]\nlisten = \"127.0.0.1:0\"\n[routing]\nretries = 1\n[[keys]]\nname = \"ci\"\nkey = \"{KEY}\"\n{limits}\n\
          [[providers]]\nname = \"claude\"\napi = \"anthropic\"\nbase_url = \"http://{}\"\napi_key = \"sk-upstream-key-000\"\n\
          [[models]]\nid = \"claude/opus\"\ncategory = [\"chat\"]\npricing = {{ official_input_per_m = 1.0, official_output_per_m = 2.0 }}\n",
         upstream.addr
@@ -68,19 +71,26 @@ async fn ask(gateway: &Gateway, upstream: &FakeUpstream, most: Option<&str>) -> 
 #[tokio::test]
 async fn a_part_is_asked_for_again_only_if_the_request_can_pay_the_lost_call() {
     let budget = |usd| format!("budget_usd = {usd}");
-    for (name, key, most, is_paid) in [
-        ("no limit", String::new(), None, true),
-        ("a budget that holds both", budget(ENOUGH), None, true),
-        ("a budget that does not", budget(TOO_LITTLE), None, false),
-        ("a maximum that holds both", String::new(), Some(ENOUGH), true),
-        ("a maximum that does not", String::new(), Some(TOO_LITTLE), false),
+    let rule = |of: &str, limit: &str| format!("[[budgets]]\nname = \"rule\"\nmatch = {{ {of} }}\n{limit}");
+    let (of_provider, of_model) = (r#"provider = "claude""#, r#"model = "claude/*""#);
+    for (name, limits, most, is_paid, left) in [
+        ("no limit", String::new(), None, true, None),
+        ("a budget that holds both", budget(ENOUGH), None, true, Some(LEFT)),
+        ("a budget that does not", budget(TOO_LITTLE), None, false, None),
+        ("a maximum that holds both", String::new(), Some(ENOUGH), true, None),
+        ("a maximum that does not", String::new(), Some(TOO_LITTLE), false, None),
+        ("a rule of requests alone", rule(of_provider, "rpm = 1000"), None, true, None),
+        ("a rule whose budget holds both", rule(of_provider, &budget(ENOUGH)), None, true, Some(LEFT)),
+        ("a rule whose budget does not", rule(of_model, &budget(TOO_LITTLE)), None, false, None),
     ] {
         let upstream = FakeUpstream::start().await;
-        let gateway = start(&upstream, &key).await;
+        let gateway = start(&upstream, &limits).await;
         let answer = ask(&gateway, &upstream, most).await;
         let answers = if is_paid { 3 } else { 2 };
         if is_paid {
-            assert_eq!(answer.ok().json()["choices"].as_array().map(Vec::len), Some(3), "{name}");
+            let answer = answer.ok();
+            assert_eq!(answer.json()["choices"].as_array().map(Vec::len), Some(3), "{name}");
+            assert_eq!(answer.header("x-gateway-budget-left-usd"), left, "{name}");
         } else {
             assert_error(name, &answer, 502, "upstream_error", "upstream_unreachable");
         }
