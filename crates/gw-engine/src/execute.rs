@@ -25,7 +25,7 @@ use crate::upstream::outcome::Answer;
 
 /// How long the head of a streamed answer waits for a first token. Until then a failure is a plain HTTP error.
 pub(crate) const COMMIT_AFTER: Duration = Duration::from_secs(10);
-/// How long a finished answer waits until the ledger tells what its budgets have left.
+/// How long a finished answer waits until Redis and the ledger tell what its budgets have left.
 const MAX_WAIT_FOR_LEFT: Duration = Duration::from_secs(2);
 
 /// Calls upstreams for this request alone.
@@ -125,9 +125,8 @@ pub(crate) async fn budget_left(
     }
     let left = match limiter.least_left_here(subjects) {
         Some(left) => left,
-        // Redis has a time limit of its own.
-        None if limiter.generations().is_some() => Box::pin(limiter.least_left(subjects)).await,
-        // A header must not hold up an answer while the ledger is slow.
+        // A header must not hold up an answer while Redis or the ledger is slow. Redis may know a budget no longer, and then the
+        // ledger is asked.
         None => {
             let learned =
                 tokio::time::timeout(MAX_WAIT_FOR_LEFT, Box::pin(limiter.least_left(subjects))).await;

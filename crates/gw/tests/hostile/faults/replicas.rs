@@ -12,7 +12,7 @@ use gw_testkit::measured::at_most;
 use gw_testkit::postgres::Postgres;
 use gw_testkit::upstream::chat_transcript;
 use gw_testkit::wait::{DEADLINE, eventually_ok, eventually_true};
-use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Proxy, Redis, Signal};
+use gw_testkit::{Answer, Client, FakeUpstream, Gateway, Launch, Proxy, Redis, Response, Signal};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -348,6 +348,40 @@ async fn s07_a_frozen_postgres_holds_up_no_request() {
     eventually_true("the rows arrive", async || store.total(&filter).await.expect("sums").requests >= 50)
         .await;
     assert_eq!(store.total(&filter).await.expect("sums").requests, 50);
+}
+
+/// Redis knows nothing of the counter of a new tag, so only the ledger can tell what it has left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn s07_a_frozen_postgres_holds_up_no_answer_that_tells_what_a_budget_has_left() {
+    let mut replicas = Replicas::start(0).await;
+    replicas.config.push_str(
+        "[cache]\n[[keys]]\nname = \"trusted\"\nkey = \"sk-trusted\"\ntrust_attribution = true\n\
+         [[budgets]]\nname = \"tags\"\nmatch = { tag = \"project:*\" }\nsplit_by = \"tag:project\"\nbudget_usd = 5\n",
+    );
+    let data = tempfile::tempdir().expect("a directory");
+    let gateway = replicas.launch(&data, (None, None)).start().await;
+    replicas.gateways.push(gateway);
+    replicas.data.push(data);
+    let tagged = |tag: &str| replicas.client(0, "sk-trusted").with_header("x-gateway-tags", tag);
+    let told = |answer: &Response| {
+        ["x-gateway-cache", "x-gateway-budget-left-usd"].map(|name| answer.header(name).map(str::to_owned))
+    };
+    let mut body = cheap();
+    body["cache"] = json!({ "enabled": true });
+    let first = tagged("project:one").post_json(CHAT, &body).await.ok();
+    assert_eq!(told(&first), [Some("MISS".to_owned()), Some("4.99998".to_owned())]);
+    let store = replicas.store().await;
+    // A row that is not written yet would end the question to the ledger early.
+    eventually_true("the row is written", async || {
+        store.total(&Filter::default()).await.expect("sums").requests == 1
+    })
+    .await;
+    replicas.postgres.freeze();
+    let start = Instant::now();
+    let second = tagged("project:two").post_json(CHAT, &body).await.ok();
+    at_most("an answer that tells no budget", start.elapsed(), Duration::from_secs(4));
+    replicas.postgres.thaw();
+    assert_eq!(told(&second), [Some("HIT".to_owned()), None]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

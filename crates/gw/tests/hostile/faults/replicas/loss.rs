@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use gw_testkit::eventually;
 use gw_testkit::sse::chunks;
 use gw_testkit::upstream::{Step, default_answer};
-use gw_testkit::{Response, eventually};
 use tokio::task::JoinSet;
 
 use super::*;
