@@ -8,6 +8,7 @@ mod passing;
 mod secret_mask;
 mod secret_patterns;
 mod sockets;
+mod unescaped;
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};

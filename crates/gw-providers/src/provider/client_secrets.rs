@@ -2,12 +2,15 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 use gw_wire::percent;
 use http::HeaderMap;
 use memchr::memmem::Finder;
 
 use super::secret_mask::{MIN_SECRET_BYTES, REDACTED, is_secret_name, parts_of};
+use super::secret_patterns::{joined, marked};
+use super::unescaped::Unescaped;
 
 /// The most secrets of one request. The client chooses their number, and each one costs a search.
 const MAX_SECRETS: usize = 32;
@@ -15,10 +18,9 @@ const MAX_SECRETS: usize = 32;
 /// The secrets with which a client calls an upstream. Operators read the words of the upstream, and these secrets are not theirs.
 ///
 /// A search takes linear time for any secret and any text, because the client chooses the one and may influence the other. So it
-/// knows fewer forms than the search for the secrets of a provider.
+/// knows fewer forms than the search for the secrets of a provider: a secret as it is, and with escapes of JSON, URLs and HTML.
 #[derive(Default)]
 pub struct ClientSecrets {
-    /// The longest stand first, because a shorter one may be a part of a longer one.
     values: Vec<String>,
 }
 
@@ -32,7 +34,7 @@ impl ClientSecrets {
         let all = texts.flat_map(parts_of).chain(query.split('&').flat_map(values_of));
         let mut values: Vec<String> =
             all.filter(|value| value.len() >= MIN_SECRET_BYTES).take(MAX_SECRETS).collect();
-        values.sort_unstable_by(|one, other| other.len().cmp(&one.len()).then_with(|| one.cmp(other)));
+        values.sort_unstable();
         values.dedup();
         Self { values }
     }
@@ -40,13 +42,26 @@ impl ClientSecrets {
     /// The bytes without these secrets.
     #[must_use]
     pub fn censored<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [u8]> {
-        let mut censored = Cow::Borrowed(bytes);
-        for form in self.values.iter().flat_map(|value| forms(value)) {
-            if let Some(without) = without(&censored, form.as_bytes()) {
-                censored = Cow::Owned(without);
-            }
+        if self.values.is_empty() {
+            return Cow::Borrowed(bytes);
         }
-        censored
+        let mut found = self.places(bytes);
+        if let Some(unescaped) = Unescaped::of(bytes) {
+            let escaped = self.places(&unescaped.bytes);
+            found.extend(escaped.into_iter().filter_map(|place| unescaped.place(place)));
+        }
+        marked(bytes, &joined(found), REDACTED).map_or(Cow::Borrowed(bytes), Cow::Owned)
+    }
+
+    /// The places of the secrets as they are.
+    fn places(&self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let mut found = Vec::new();
+        for value in &self.values {
+            found.extend(Finder::new(value).find_iter(bytes).map(|at| at..at + value.len()));
+            // Secrets may overlap. Joined, they are no more than the bytes.
+            found = joined(found);
+        }
+        found
     }
 
     /// Removes these secrets from a text.
@@ -72,26 +87,6 @@ fn values_of(pair: &str) -> Vec<String> {
     }
     let decoded = percent::decode(value).map(Cow::into_owned);
     decoded.into_iter().chain(std::iter::once(value.to_owned())).collect()
-}
-
-/// The secret as it is, with the escape that some writers of JSON use, and with percent codes.
-fn forms(secret: &str) -> [String; 3] {
-    [secret.to_owned(), secret.replace('/', "\\/"), percent::encode(secret)]
-}
-
-/// The text with a mark in the place of the secret. None: it has no such secret.
-fn without(text: &[u8], secret: &[u8]) -> Option<Vec<u8>> {
-    let (mut out, mut kept_until) = (Vec::new(), 0);
-    for at in Finder::new(secret).find_iter(text) {
-        out.extend_from_slice(text.get(kept_until..at).unwrap_or_default());
-        out.extend_from_slice(REDACTED.as_bytes());
-        kept_until = at + secret.len();
-    }
-    if kept_until == 0 {
-        return None;
-    }
-    out.extend_from_slice(text.get(kept_until..).unwrap_or_default());
-    Some(out)
 }
 
 #[cfg(test)]
@@ -139,6 +134,25 @@ mod tests {
         for (headers, path, text, expected) in cases {
             assert_eq!(censored(headers, path, text), expected, "{headers:?} {path}");
         }
+    }
+
+    #[test]
+    fn a_secret_is_found_in_each_form_in_which_an_upstream_may_write_it() {
+        let secret: Headers<'_> = &[("x-api-key", "own/secret+<&>=1")];
+        for form in [
+            "own/secret+<&>=1",
+            "own\\/secret+<&>=1",
+            "own/secret+\\u003c\\u0026\\u003E=1",
+            "own%2Fsecret%2B%3C%26%3E%3D1",
+            "own%2fsecret%2b%3c%26%3e%3d1",
+            "own/secret+&lt;&amp;&gt;=1",
+            "own&#x2F;secret&#43;&lt;&amp;&gt;&#x3d;1",
+        ] {
+            assert_eq!(censored(secret, "", &format!("100% of {form}.")), "100% of [redacted].", "{form}");
+        }
+        // An escape within a secret belongs to it.
+        let escaped: Headers<'_> = &[("x-api-key", "own%2Fsecret")];
+        assert_eq!(censored(escaped, "", "own%2Fsecret own%252Fsecret"), "[redacted] [redacted]");
     }
 
     #[test]

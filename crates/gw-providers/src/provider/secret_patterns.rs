@@ -57,31 +57,12 @@ impl SecretPatterns {
 
     /// The places of secrets, in their order; none touches the next.
     pub(super) fn find(&self, text: &[u8]) -> Vec<Range<usize>> {
-        let mut found: Vec<Range<usize>> =
-            self.patterns.iter().flat_map(|pattern| pattern.find(text)).collect();
-        found.sort_unstable_by_key(|range| range.start);
-        found.dedup_by(|next, range| {
-            let touches = next.start <= range.end;
-            if touches {
-                range.end = range.end.max(next.end);
-            }
-            touches
-        });
-        found
+        joined(self.patterns.iter().flat_map(|pattern| pattern.find(text)).collect())
     }
 
     /// The text with `mark` in the place of each secret. None: it has no secret.
     pub(super) fn replaced(&self, text: &[u8], mark: &str) -> Option<Vec<u8>> {
-        let found = self.find(text);
-        let mut out = Vec::with_capacity(text.len());
-        let mut at = 0;
-        for range in &found {
-            out.extend_from_slice(text.get(at..range.start).unwrap_or_default());
-            out.extend_from_slice(mark.as_bytes());
-            at = range.end;
-        }
-        out.extend_from_slice(text.get(at..).unwrap_or_default());
-        (!found.is_empty()).then_some(out)
+        marked(text, &self.find(text), mark)
     }
 
     /// The place at which the text may begin a secret that it does not end.
@@ -136,6 +117,35 @@ impl SecretPattern {
         }
         self.head.find(text)
     }
+}
+
+/// These places in their order; none touches the next.
+pub(super) fn joined(mut found: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    found.sort_unstable_by_key(|range| range.start);
+    found.dedup_by(|next, range| {
+        let touches = next.start <= range.end;
+        if touches {
+            range.end = range.end.max(next.end);
+        }
+        touches
+    });
+    found
+}
+
+/// The text with `mark` in each of these places, which [`joined`] has put in order. None: there is no place.
+pub(super) fn marked(text: &[u8], found: &[Range<usize>], mark: &str) -> Option<Vec<u8>> {
+    if found.is_empty() {
+        return None;
+    }
+    let mut out = Vec::with_capacity(text.len());
+    let mut at = 0;
+    for range in found {
+        out.extend_from_slice(text.get(at..range.start).unwrap_or_default());
+        out.extend_from_slice(mark.as_bytes());
+        at = range.end;
+    }
+    out.extend_from_slice(text.get(at..).unwrap_or_default());
+    Some(out)
 }
 
 /// Letters, digits and signs that no writer of JSON or of URLs encodes.
