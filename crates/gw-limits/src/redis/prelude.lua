@@ -235,6 +235,19 @@ local function whole(number)
   return string.format('%.0f', math.max(0, math.min(number, 9007199254740991)))
 end
 
+-- Notes that the calling replica is alive for so many microseconds, and forgets those that are not. `key` is a sorted set of replicas,
+-- by the moment at which each stops to count as alive.
+local function note_replica(key, ttl)
+  redis.call('ZADD', key, exact(now + ttl), request)
+  redis.call('ZREMRANGEBYSCORE', key, '-inf', exact(now))
+  redis.call('PEXPIRE', key, whole(ttl / 1000 + 1000))
+end
+
+-- The names of the replicas that are alive.
+local function replica_names(key)
+  return redis.call('ZRANGE', key, 0, 999)
+end
+
 -- The latest end of all periods with known spending, the current one included.
 local function latest_end(money)
   return math.max(money.upto or 0, money.stop or math.huge)

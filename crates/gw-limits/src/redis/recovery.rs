@@ -58,6 +58,7 @@ impl Replica {
         let wait = if peers.is_some() { Duration::ZERO } else { self.settings.unknown_replicas };
         let mut call = self
             .call_in_any_generation(&self.id)
+            .key(self.replicas_key())
             .arg(&format!("{:032x}:{run_id}", rand::random::<u128>()))
             .arg(run_id)
             .arg(discarded)

@@ -160,6 +160,11 @@ impl Replica {
         ScriptCall::new(time, name, lease, generation_key, generation)
     }
 
+    /// The key of the set of replicas.
+    pub(crate) fn replicas_key(&self) -> String {
+        format!("{}replicas", self.settings.prefix)
+    }
+
     /// A unique name for a subject's state that begins now.
     pub(crate) fn new_epoch(&self) -> String {
         format!("{}-{}", self.id, self.epochs.fetch_add(1, Ordering::Relaxed))

@@ -51,9 +51,8 @@ impl Session for Replica {
 impl Replica {
     /// Tells Redis that this replica is alive, and learns which replicas are. The caller sets the time limit.
     pub(crate) async fn send_heartbeat(&self, connection: &Connection) -> Result<(), CallError> {
-        let key = format!("{}replicas", self.settings.prefix);
         let is_in_sync = u8::from(*self.is_in_sync.borrow());
-        let call = self.call_with_lease(&self.id, REPLICA_TTL).key(key).arg(&is_in_sync);
+        let call = self.call_with_lease(&self.id, REPLICA_TTL).key(self.replicas_key()).arg(&is_in_sync);
         let answer = self.scripts.heartbeat.run(connection, &call).await?;
         self.note_heartbeat(&answer);
         Ok(())

@@ -1,6 +1,8 @@
 //! Redis loses its memory while several replicas use it. Everything that they hold counts again before anything is
 //! granted.
 
+use gw_redis::{Address, Connection, ReceiveBudget};
+
 use super::*;
 use crate::Refusal;
 use crate::redis::replica::REPLICA_TTL;
@@ -87,6 +89,33 @@ async fn s16_a_replica_that_is_never_heard_of_again_is_waited_for_no_longer_than
     one.admit("b", &free).await.unwrap();
     clock.advance(Duration::from_secs(5));
     one.admit("c", &subjects).await.unwrap();
+}
+
+/// A replica begins a generation before it has heard of another one, which has joined the generation before.
+#[tokio::test]
+async fn s16_a_forced_generation_waits_for_each_replica_that_redis_has_met() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (one, first) = replica_at(settings(&redis), &clock, &ledger).await;
+    let shared: Arc<dyn Clock> = clock.clone();
+    let (other, _messages) = Replica::new(settings(&redis), Some(shared));
+    let address = Address::parse(&other.settings.url, None).unwrap();
+    let connection = Connection::open(&address, ReceiveBudget::default()).await.unwrap();
+    other.catch_up(&connection).await.unwrap();
+    assert_eq!(redis.command(&["ZCARD", "gw:replicas"]).await, ["2"], "it counts as alive at once");
+    let before = first.holdings.generation();
+    if let Some(peers) = first.peers.lock().as_mut() {
+        peers.clear();
+    }
+    one.begin_new_generation();
+    let begun = || (first.holdings.generation() != before).then_some(());
+    gw_testkit::eventually("another generation", begun).await;
+    assert_eq!(redis.command(&["HGET", "gw:generation:rebuild", &other.id]).await, ["0"]);
+    let subjects = key(&one, budget(1_000, Period::Month));
+    assert_eq!(one.admit("a", &subjects).await.unwrap_err().refusal, Refusal::StoreUnavailable);
+    other.catch_up(&connection).await.unwrap();
+    other.send_heartbeat(&connection).await.unwrap();
+    one.admit("b", &subjects).await.unwrap();
 }
 
 #[tokio::test]

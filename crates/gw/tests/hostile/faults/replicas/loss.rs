@@ -173,6 +173,12 @@ async fn s16_what_a_killed_replica_held_is_known_again_when_redis_was_lost_meanw
     let held = Held::begin(&replicas, &key, 6).await;
     let _ = replicas.gateways.remove(0).stop();
     replicas.redis.flush().await;
+    // A replica that begins on an empty Redis waits two seconds for others, which a busy machine may take to notice the loss.
+    eventually_true("the living replica has noticed the loss", async || {
+        let metrics = replicas.admin(0).get("/metrics").await.ok().text();
+        metrics.contains("gateway_limits_rebuilds_total 1")
+    })
+    .await;
     let next = replicas.launch(&replicas.data[0], (None, None)).start().await;
     replicas.gateways.insert(0, next);
     let generation = replicas.data[0].path().join("journal").join("generation");
