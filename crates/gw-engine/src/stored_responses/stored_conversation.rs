@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use gw_wire::dialects::responses::input_items::{listed_items, output_items};
-use gw_wire::dialects::responses::{CallItem, call_item, referable_id};
+use gw_wire::dialects::responses::{CallOrOutput, call_item, referable_id};
 use gw_wire::json::View;
 
 use super::stored_response::{ConversationSize, StoredResponse};
@@ -114,7 +114,7 @@ impl StoredConversation {
 
     /// Copies an item of an answer.
     fn push_answer(&mut self, item: View<'_>) {
-        if matches!(call_item(item), Some(CallItem::Call { is_cut: true, .. })) {
+        if matches!(call_item(item), Some(CallOrOutput::Call { is_cut: true, .. })) {
             self.cut_calls.push(self.ends.len());
         }
         self.push(item);
@@ -146,9 +146,9 @@ impl StoredConversation {
             let is_cut = cut_calls.next_if_eq(&place).is_some();
             match call_item(View::new(text)) {
                 // Providers use ids again. An output belongs to the last call of its id.
-                Some(CallItem::Call { id, .. }) if is_cut => unanswered.extend(open.insert(id, place)),
-                Some(CallItem::Call { id, .. }) => unanswered.extend(open.remove(&id)),
-                Some(CallItem::Output { id }) => {
+                Some(CallOrOutput::Call { id, .. }) if is_cut => unanswered.extend(open.insert(id, place)),
+                Some(CallOrOutput::Call { id, .. }) => unanswered.extend(open.remove(&id)),
+                Some(CallOrOutput::Output { id }) => {
                     open.remove(&id);
                 }
                 None => {}
@@ -159,7 +159,7 @@ impl StoredConversation {
         }
         // The input may refer to an output.
         for text in texts.iter().take(self.candidates) {
-            if let Some(CallItem::Output { id }) = call_item(View::new(text)) {
+            if let Some(CallOrOutput::Output { id }) = call_item(View::new(text)) {
                 open.remove(&id);
             }
         }

@@ -25,7 +25,7 @@ pub mod stream;
 mod tool_names;
 mod usage;
 
-pub use call_items::{CallItem, call_item};
+pub use call_items::{CallOrOutput, call_item};
 pub use context::ResponsesContext;
 pub use item_index::referable_id;
 pub use request::{

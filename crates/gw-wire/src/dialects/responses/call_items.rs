@@ -8,7 +8,7 @@ use crate::json::View;
 
 /// An item that is a part of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum CallItem<'a> {
+pub enum CallOrOutput<'a> {
     /// The call itself.
     Call {
         /// `call_id`; "" without one.
@@ -25,14 +25,14 @@ pub enum CallItem<'a> {
 
 /// Reads an item as a part of a call of a function or a custom tool; None for every other item.
 #[must_use]
-pub fn call_item(item: View<'_>) -> Option<CallItem<'_>> {
+pub fn call_item(item: View<'_>) -> Option<CallOrOutput<'_>> {
     let [kind, id, status] = item.pick(["type", "call_id", "status"]);
     match &*text(kind)? {
         "function_call" | "custom_tool_call" => {
             let is_cut = text(status).is_some_and(|status| status == "incomplete");
-            Some(CallItem::Call { id: text(id).unwrap_or_default(), is_cut })
+            Some(CallOrOutput::Call { id: text(id).unwrap_or_default(), is_cut })
         }
-        "function_call_output" | "custom_tool_call_output" => Some(CallItem::Output { id: text(id)? }),
+        "function_call_output" | "custom_tool_call_output" => Some(CallOrOutput::Output { id: text(id)? }),
         _ => None,
     }
 }
@@ -43,11 +43,11 @@ pub(super) fn answered_calls(input: View<'_>, most: usize) -> Vec<String> {
     let (mut own, mut answered) = (HashSet::new(), Vec::new());
     for item in input.elements().take(most) {
         match call_item(item) {
-            Some(CallItem::Call { id, .. }) => {
+            Some(CallOrOutput::Call { id, .. }) => {
                 own.insert(id);
             }
-            Some(CallItem::Output { id }) if !own.contains(&id) => answered.push(id.into_owned()),
-            Some(CallItem::Output { .. }) | None => {}
+            Some(CallOrOutput::Output { id }) if !own.contains(&id) => answered.push(id.into_owned()),
+            Some(CallOrOutput::Output { .. }) | None => {}
         }
     }
     answered
