@@ -34,7 +34,7 @@ use gw_testkit::{Answer, Signal, eventually};
 use serde_json::{Value, json};
 
 use crate::harness::ledger::rows;
-use crate::harness::{Setup, World, chat, chat_with, world};
+use crate::harness::{ADMIN, Setup, World, chat, chat_with, world};
 
 async fn one_row(world: &World) -> Entry {
     let mut found = rows(&world.gateway, 1).await;
@@ -135,6 +135,12 @@ async fn c03_a_client_that_leaves_before_the_answer_pays_the_prompt() {
     let row = one_row(&world).await;
     assert_eq!(row.status, "client_closed_request");
     assert!(row.estimated && row.tokens.prompt > 0 && row.tokens.completion == 0 && row.cost > 0, "{row:?}");
+    let metrics = world.client.with_key(ADMIN).get("/metrics").await.ok().text();
+    let is_left = |line: &&str| {
+        line.starts_with("gateway_upstream_attempts_total{") && line.contains("\"client_closed_request\"")
+    };
+    let counted: Vec<&str> = metrics.lines().filter(is_left).collect();
+    assert!(matches!(&*counted, [line] if line.ends_with(" 1")), "{counted:?}");
 }
 
 #[tokio::test]

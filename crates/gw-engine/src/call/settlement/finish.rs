@@ -73,6 +73,7 @@ impl Settlement {
             let (took, end) = (attempt.until(now), Some((now, status)));
             let billed = self.upstream_calls.end_attempt(attempt, outcome, end);
             self.measure_attempt(&candidate, took, &billed.usage, Some(status));
+            self.metrics.failed(&candidate.metrics, status);
             self.meter(&candidate, &billed);
             let record = attempt_record(&candidate, attempt, (now, status), &billed);
             self.note_attempt(&record, billed.cost, None, attempt);

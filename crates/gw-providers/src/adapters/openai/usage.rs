@@ -158,12 +158,13 @@ fn details(reader: &mut Reader<'_>, place: &mut Option<TokenDetails>) -> Option<
     let found = place.insert(TokenDetails::default());
     reader.object(|reader, name| match name {
         "cached_tokens" => plain_count(reader, &mut found.cached),
-        "cache_write_tokens" => plain_count(reader, &mut found.cache_write),
+        // Alibaba's name for it is Anthropic's (help.aliyun.com/en/model-studio/context-cache).
+        "cache_write_tokens" | "cache_creation_input_tokens" => plain_count(reader, &mut found.cache_write),
         "reasoning_tokens" => plain_count(reader, &mut found.reasoning),
         "audio_tokens" => plain_count(reader, &mut found.audio),
         "image_tokens" => plain_count(reader, &mut found.image),
-        // LiteLLM reports the lifetimes of Claude's cache writes here.
-        "cache_creation_token_details" => lifetimes(reader, &mut found.cache_write_1h),
+        // LiteLLM reports the lifetimes of Claude's cache writes in the first one, Alibaba its own in the second one.
+        "cache_creation_token_details" | "cache_creation" => lifetimes(reader, &mut found.cache_write_1h),
         "accepted_prediction_tokens" => plain_count(reader, &mut found.accepted_prediction),
         "rejected_prediction_tokens" => plain_count(reader, &mut found.rejected_prediction),
         _ => reader.value().map(drop),
@@ -241,10 +242,13 @@ fn forgiving(raw: RawText<'_>) -> Option<ReportedCounts> {
         cache_write: first(&[
             "/prompt_tokens_details/cache_write_tokens",
             "/input_tokens_details/cache_write_tokens",
+            "/prompt_tokens_details/cache_creation_input_tokens",
+            "/input_tokens_details/cache_creation_input_tokens",
             "/cache_creation_input_tokens",
         ]),
         cache_write_1h: first(&[
             "/prompt_tokens_details/cache_creation_token_details/ephemeral_1h_input_tokens",
+            "/prompt_tokens_details/cache_creation/ephemeral_1h_input_tokens",
         ]),
         reasoning: first(&[
             "/completion_tokens_details/reasoning_tokens",

@@ -48,6 +48,20 @@ fn reads_every_known_spelling() {
 }
 
 #[test]
+fn cache_writes_of_alibaba_are_in_the_details_of_the_prompt() {
+    for tokens in ["100", "\"100\""] {
+        let usage = read(&format!(
+            r#"{{"prompt_tokens":{tokens},"completion_tokens":5,"prompt_tokens_details":{{"cached_tokens":10,
+                "cache_creation_input_tokens":50,"cache_creation":{{"ephemeral_5m_input_tokens":30,
+                "ephemeral_1h_input_tokens":20}},"cache_type":"ephemeral"}}}}"#
+        ))
+        .unwrap();
+        let cache = (usage.cached, usage.cache_write, usage.cache_write_1h);
+        assert_eq!((usage.prompt, cache), (100, (Some(10), Some(50), Some(20))), "{tokens}");
+    }
+}
+
+#[test]
 fn u24_impossible_numbers_are_clamped_and_flagged() {
     for (number, read) in [
         ("-5", 0),
