@@ -1,7 +1,6 @@
 //! The parts of a request that a cache key is made of.
 
 use gw_cache::{NativeDigests, Question};
-use gw_wire::dialects::{ClientDialect, ClientRequest};
 
 use crate::call::Call;
 use crate::plan::candidate::Candidate;
@@ -66,14 +65,6 @@ fn is_asked(candidate: &Candidate) -> bool {
     candidate.group == 0 && !candidate.is_upgrade
 }
 
-/// Whether the candidate gets the client's own body, or would get it if nothing were learned from earlier answers of its provider. The
-/// key of an answer is made of the request alone, and what is learned changes between two equal requests.
-fn may_be_forwarded(candidate: &Candidate, client: &ClientRequest) -> bool {
-    let may_learn = client.native.dialect == ClientDialect::Responses
-        && !candidate.provider.adapter().is_native_certain();
-    may_learn || is_forwarded(candidate, client)
-}
-
 /// The digests of the client's own body, if a candidate of the requested name gets that body.
 fn native(call: &Call) -> Option<NativeDigests> {
     digests(call, is_asked)
@@ -83,8 +74,7 @@ fn native(call: &Call) -> Option<NativeDigests> {
 pub(crate) fn native_of_fallbacks(call: &Call) -> Option<NativeDigests> {
     let client = call.context.request.client()?;
     let mut candidates = call.plan.candidates.iter();
-    let is_in_question =
-        candidates.any(|candidate| is_asked(candidate) && may_be_forwarded(candidate, client));
+    let is_in_question = candidates.any(|candidate| is_asked(candidate) && is_forwarded(candidate, client));
     if is_in_question { None } else { digests(call, |candidate| !is_asked(candidate)) }
 }
 
@@ -92,7 +82,7 @@ pub(crate) fn native_of_fallbacks(call: &Call) -> Option<NativeDigests> {
 fn digests(call: &Call, is_counted: impl Fn(&Candidate) -> bool) -> Option<NativeDigests> {
     let client = call.context.request.client()?;
     let mut candidates = call.plan.candidates.iter();
-    if !candidates.any(|candidate| is_counted(candidate) && may_be_forwarded(candidate, client)) {
+    if !candidates.any(|candidate| is_counted(candidate) && is_forwarded(candidate, client)) {
         return None;
     }
     let headers = client.headers.iter().map(|(name, value)| (&**name, &**value));

@@ -110,22 +110,3 @@ async fn a_404_for_the_url_means_chats_until_the_configuration_is_read_again() {
     ask_responses(&world.client, &response("native/here")).await.ok();
     assert_eq!(paths(&native).last().map(String::as_str), Some("/v1/responses"));
 }
-
-#[tokio::test]
-async fn what_is_learned_between_two_equal_requests_leaves_the_key_of_their_answer() {
-    let (world, native) = native().await;
-    native.respond_with(|request| match &*request.path {
-        "/v1/responses" => Answer::full(404, &[("content-type", "text/html")], "<html>Not Found</html>"),
-        _ => default_answer(request),
-    });
-    let request = with(response("native/here"), json!({"cache": {"enabled": true}}));
-    for expected in ["MISS", "HIT", "HIT"] {
-        let answer = ask_responses(&world.client, &request).await.ok();
-        assert_eq!(answer.header("x-gateway-cache"), Some(expected));
-    }
-    let admin = world.gateway.client().with_key(ADMIN);
-    ask(&admin, "POST", "/admin/v1/reload", &json!({})).await.ok();
-    let answer = ask_responses(&world.client, &request).await.ok();
-    assert_eq!(answer.header("x-gateway-cache"), Some("HIT"), "what was learned is forgotten");
-    assert_eq!(paths(&native), ["/v1/responses", "/v1/chat/completions"]);
-}
