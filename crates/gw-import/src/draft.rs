@@ -23,6 +23,7 @@ pub(super) struct Draft {
     /// The targets of each alias, in order.
     pub(super) aliases: Vec<(String, Vec<String>)>,
     keys: Vec<Members>,
+    budgets: Vec<Members>,
     /// The providers with `discover = true`.
     discovering: Vec<String>,
     sections: BTreeMap<&'static str, Members>,
@@ -89,8 +90,17 @@ impl Draft {
         let mut members = members.clone();
         let upstream = id.split_once('/').map_or(id, |(_, model)| model);
         members.entry("upstream_model").or_insert_with(|| upstream.into());
-        for (name, value) in shipped_facts(id) {
-            members.entry(name).or_insert(value);
+        for (name, fact) in shipped_facts(id) {
+            let Some(own) = members.get_mut(&name) else {
+                members.insert(name, fact);
+                continue;
+            };
+            // An entry of [[models]] overrides the shipped prices one by one.
+            if let (Value::Object(own), Value::Object(shipped)) = (own, fact) {
+                for (price, value) in shipped {
+                    own.entry(price).or_insert(value);
+                }
+            }
         }
         members.insert("weight".to_owned(), json!(0));
         self.models.push((spare.clone(), members));
@@ -120,6 +130,11 @@ impl Draft {
     /// Adds a gateway key.
     pub(super) fn key(&mut self, members: Members) {
         self.keys.push(members);
+    }
+
+    /// Adds a rule of `[[budgets]]`.
+    pub(super) fn budget(&mut self, members: Members) {
+        self.budgets.push(members);
     }
 
     /// The text for a value of the source that may name an environment variable.
@@ -205,6 +220,7 @@ impl Draft {
         document.insert("models".to_owned(), named("id", &self.models));
         document.insert("aliases".to_owned(), aliases.collect());
         document.insert("keys".to_owned(), self.keys.iter().cloned().map(Value::Object).collect());
+        document.insert("budgets".to_owned(), self.budgets.iter().cloned().map(Value::Object).collect());
         document.values_mut().for_each(write_references);
         let head: String = head.iter().map(|line| format!("# {line}\n")).collect();
         format!("{head}\n{}", gw_config::toml_text(&document))
@@ -241,12 +257,13 @@ fn unique(base: &str, separator: &str, is_taken: impl Fn(&str) -> bool) -> Strin
 /// The facts of the shipped catalogue that a copy of a model under another id would lose.
 fn shipped_facts(id: &str) -> Members {
     const FACTS: [&str; 2] = ["context_length", "max_output_tokens"];
-    const PRICES: [&str; 6] = [
+    const PRICES: [&str; 7] = [
         "official_input_per_m",
         "official_output_per_m",
         "cached_input_per_m",
         "cache_write_per_m",
         "cache_write_1h_per_m",
+        "tiers",
         "currency",
     ];
     let entries: Vec<Value> = serde_json::from_str(gw_engine::catalog::SHIPPED).unwrap_or_default();
@@ -279,7 +296,8 @@ pub(super) fn price_per_million(per_token: f64) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use gw_engine::catalog::SHIPPED;
+    use serde_json::{Value, json};
 
     use super::{Draft, Members, REFERENCE, price_per_million};
 
@@ -332,5 +350,22 @@ mod tests {
         assert_eq!(draft.provider("openai", key("b")), "openai-2");
         assert_eq!(draft.provider("openai", key("a")), "openai");
         assert_eq!(draft.provider("openai", key("b")), "openai-2");
+    }
+
+    #[test]
+    fn a_copy_of_a_shipped_model_keeps_the_prices_that_its_entry_does_not_state() {
+        let entries: Vec<Value> = serde_json::from_str(SHIPPED).unwrap();
+        let shipped = entries.iter().find(|entry| entry["pricing"]["tiers"].is_array()).unwrap();
+        let (provider, model) = shipped["id"].as_str().unwrap().split_once('/').unwrap();
+        let stated = json!({ "official_input_per_m": 77.0 });
+        let mut draft = Draft::default();
+        let id = draft.model(provider, model, &Members::from_iter([("pricing".to_owned(), stated)]));
+        let spare = draft.spare(&id);
+        let (_, copy) = draft.models.iter().find(|(known, _)| *known == spare).unwrap();
+        let pricing = &copy["pricing"];
+        assert_eq!(pricing["official_input_per_m"], json!(77.0));
+        for price in ["official_output_per_m", "cached_input_per_m", "tiers"] {
+            assert_eq!(pricing[price], shipped["pricing"][price], "{price}");
+        }
     }
 }

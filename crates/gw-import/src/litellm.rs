@@ -1,8 +1,10 @@
 //! Imports the configuration of LiteLLM's proxy. The facts are those of its documentation (`config_settings.md`) and of its
 //! example configurations.
 
+mod budgets;
 mod deployments;
 mod groups;
+mod prices;
 mod providers;
 mod settings;
 

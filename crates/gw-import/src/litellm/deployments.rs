@@ -2,25 +2,13 @@
 
 use serde_json::json;
 
-use super::super::draft::{Members, price_per_million};
+use super::super::draft::Members;
 use super::super::known_provider::KnownProvider;
 use super::super::report::NO_SUCH_SETTING;
 use super::super::yaml::SourceNode;
 use super::Import;
 use super::groups::Target;
 use super::providers::{PROVIDER_KEYS, divide};
-
-/// Prices per token and their keys here.
-const PRICES: [(&str, &str); 8] = [
-    ("input_cost_per_token", "official_input_per_m"),
-    ("output_cost_per_token", "official_output_per_m"),
-    ("cache_read_input_token_cost", "cached_input_per_m"),
-    ("cache_creation_input_token_cost", "cache_write_per_m"),
-    ("cache_creation_input_token_cost_above_1hr", "cache_write_1h_per_m"),
-    ("input_cost_per_audio_token", "official_audio_input_per_m"),
-    ("output_cost_per_audio_token", "official_audio_output_per_m"),
-    ("output_cost_per_image_token", "official_image_output_per_m"),
-];
 
 /// The parameters of a request that an entry can set for all requests.
 const REQUEST_DEFAULTS: [&str; 16] = [
@@ -42,15 +30,6 @@ const REQUEST_DEFAULTS: [&str; 16] = [
     "user",
 ];
 
-/// Prices of other units and their keys here.
-const UNIT_PRICES: [(&str, &str); 5] = [
-    ("input_cost_per_second", "official_per_second"),
-    ("input_cost_per_character", "official_per_character"),
-    ("input_cost_per_query", "official_per_query"),
-    ("output_cost_per_image", "official_per_image"),
-    ("input_cost_per_pixel", "official_per_pixel"),
-];
-
 /// The modes of models beside chats and embeddings, their categories, and the values of `api` that have them.
 const MEDIA_MODES: [(&str, &str, &[&str]); 6] = [
     ("rerank", "rerank", &["azure", "bedrock", "cohere", "openai", "vertex"]),
@@ -60,6 +39,10 @@ const MEDIA_MODES: [(&str, &str, &[&str]); 6] = [
     ("audio_speech", "speech", &["azure", "gemini", "openai", "vertex"]),
     ("realtime", "realtime", &["azure", "openai"]),
 ];
+
+/// The note of a limit of one deployment.
+const NO_LIMIT: &str =
+    "the import writes no limit; a rule of [[budgets]] limits a model or a provider (docs/keys.md)";
 
 /// The mode of models that the gateway does not serve.
 const OTHER_MODE: &str = "video_generation";
@@ -214,6 +197,7 @@ impl Import {
                 "max_retries" => {
                     self.report.ignored(key, node, "routing.retries is one number for all models");
                 }
+                "max_budget" | "budget_duration" => self.report.ignored(key, node, NO_LIMIT),
                 "tags" => self.report.ignored(key, node, "the gateway does not route by tags"),
                 "drop_params" => {
                     let note = "members that a provider cannot take are always left out, with a warning in the answer";
@@ -248,8 +232,7 @@ impl Import {
             return;
         };
         if name == "tpm" {
-            let note = "the import writes no limit; a rule of [[budgets]] limits a model or a provider (docs/keys.md)";
-            self.report.ignored(key, node, note);
+            self.report.ignored(key, node, NO_LIMIT);
             return;
         }
         // Weights may be fractions in LiteLLM and are whole numbers here.
@@ -264,28 +247,6 @@ impl Import {
             let note = "models.weight: the share of the requests; a rule of [[budgets]] limits a model or a provider (docs/keys.md)";
             self.report.approximate(key, node, note);
         }
-    }
-
-    /// Imports a price; whether the key is one.
-    fn price(&mut self, key: &str, name: &str, node: &SourceNode, members: &mut Members) -> bool {
-        let of = |prices: &[(&str, &'static str)]| {
-            prices.iter().find(|(price, _)| *price == name).map(|(_, member)| *member)
-        };
-        let (member, of_one, per) = match (of(&PRICES), of(&UNIT_PRICES)) {
-            (Some(member), _) => (member, 1.0, "per million tokens"),
-            (None, Some(member)) => (member, 1e-6, "for each of them"),
-            (None, None) => return false,
-        };
-        let Some(price) = node.number().and_then(|number| price_per_million(number * of_one)) else {
-            self.report.ignored(key, node, "it is no price");
-            return true;
-        };
-        let pricing = members.entry("pricing").or_insert_with(|| json!({}));
-        if let Some(pricing) = pricing.as_object_mut() {
-            pricing.insert(member.to_owned(), price);
-        }
-        self.report.exact(key, node, format!("models.pricing.{member}, {per}"));
-        true
     }
 
     fn model_info(&mut self, info: &SourceNode, path: &str, members: &mut Members) {

@@ -6,6 +6,7 @@ use super::super::draft::Members;
 use super::super::report::NO_SUCH_SETTING;
 use super::super::yaml::{Data, SourceNode};
 use super::Import;
+use super::budgets::{OTHER_BUDGETS, PROXY_BUDGET};
 
 /// The most of `routing.retries`.
 const MAX_RETRIES: u64 = 10;
@@ -37,15 +38,21 @@ impl Import {
             let key = format!("{section}.{name}");
             let is_known = self.routing_setting(&key, name, value)
                 || self.library_setting(&key, name, value)
-                || (section == "general_settings" && self.general_setting(&key, name, value));
+                || (section == "general_settings" && self.general_setting(&key, name, value))
+                || (section == "litellm_settings" && PROXY_BUDGET.contains(&name.as_str()));
             if !is_known {
                 let note = if OBSERVATION.contains(&name.as_str()) {
                     "the gateway has its own logs (--log-level), metrics (/metrics) and request log"
+                } else if OTHER_BUDGETS.contains(&name.as_str()) {
+                    "the import writes no such budget; write a rule of [[budgets]] (docs/keys.md)"
                 } else {
                     NO_SUCH_SETTING
                 };
                 self.report.ignored(key, value, note);
             }
+        }
+        if section == "litellm_settings" {
+            self.proxy_budget(section, node);
         }
         self.redis_parts(section, node);
     }

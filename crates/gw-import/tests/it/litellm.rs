@@ -230,3 +230,90 @@ model_list:
     }
     assert!(!config.contains("claude-b") && !config.contains("gemini-live"), "{config}");
 }
+
+/// An entry with the prices of long prompts, in both places and not in their order.
+const TIERED: &str = r#"
+model_list:
+  - model_name: long
+    litellm_params:
+      model: openai/gpt-a
+      api_key: os.environ/KEY
+      input_cost_per_token: 0.000001
+      input_cost_per_token_above_272k_tokens: 0.000004
+      input_cost_per_token_above_128k_tokens_priority: 0.000009
+    model_info:
+      output_cost_per_token: 0.000002
+      output_cost_per_token_above_272k_tokens: 0.000006
+      input_cost_per_token_above_128k_tokens: 0.000002
+      cache_read_input_token_cost_above_128k_tokens: 2.5e-07
+      cache_creation_input_token_cost_above_128k_tokens: 0.0000025
+      cache_creation_input_token_cost_above_1hr: 0.000002
+      cache_creation_input_token_cost_above_1hr_above_128k_tokens: 0.000004
+"#;
+
+#[test]
+fn prices_of_long_prompts_become_tiers() {
+    let Conversion { config, report } = import_with("litellm", "config.yaml", TIERED, &["--json"]);
+    let parsed: toml::Table = config.parse().unwrap_or_else(|error| panic!("{error}: {config}"));
+    let expected: toml::Table = r#"
+        official_input_per_m = 1.0
+        official_output_per_m = 2.0
+        cache_write_1h_per_m = 2.0
+        [[tiers]]
+        above_input_tokens = 128000
+        official_input_per_m = 2.0
+        cached_input_per_m = 0.25
+        cache_write_per_m = 2.5
+        cache_write_1h_per_m = 4.0
+        [[tiers]]
+        above_input_tokens = 272000
+        official_input_per_m = 4.0
+        official_output_per_m = 6.0
+    "#
+    .parse()
+    .expect("TOML");
+    assert_eq!(parsed["models"][0]["pricing"].as_table(), Some(&expected), "{config}");
+    assert_eq!(problems(&config), Vec::<String>::new());
+    let report: Value = serde_json::from_str(&report).expect("JSON");
+    let ignored: Vec<_> = report["keys"]
+        .as_array()
+        .expect("keys")
+        .iter()
+        .filter(|entry| entry["outcome"] == "ignored")
+        .map(|entry| entry["key"].as_str().expect("a key"))
+        .collect();
+    assert_eq!(ignored, ["model_list[0].litellm_params.input_cost_per_token_above_128k_tokens_priority"]);
+}
+
+#[test]
+fn the_budget_of_the_proxy_becomes_a_rule_of_all_requests() {
+    let list = "model_list: [{model_name: a, litellm_params: {model: openai/a, api_key: os.environ/KEY}}]\n";
+    for (settings, rule, outcome) in [
+        ("max_budget: 100, budget_duration: 30d", Some((100.0, "month")), "approximate"),
+        ("max_budget: 0.5, budget_duration: 1d", Some((0.5, "day")), "approximate"),
+        ("max_budget: 7, budget_duration: 12h", Some((7.0, "12h")), "approximate"),
+        ("max_budget: 7", Some((7.0, "total")), "approximate"),
+        ("max_budget: 7, budget_duration: soon", None, "ignored"),
+        ("max_budget: 0, budget_duration: 30d", None, "ignored"),
+        ("budget_duration: 30d", None, "ignored"),
+    ] {
+        let text = format!("{list}litellm_settings: {{{settings}}}\n");
+        let Conversion { config, report } = import_with("litellm", "config.yaml", &text, &["--json"]);
+        let parsed: toml::Table = config.parse().unwrap_or_else(|error| panic!("{error}: {config}"));
+        let expected = rule.map(|(usd, period)| {
+            let text =
+                format!("[[budgets]]\nname = 'all-requests'\nbudget_usd = {usd:?}\nperiod = '{period}'\n");
+            text.parse::<toml::Table>().expect("TOML")["budgets"].clone()
+        });
+        assert_eq!(parsed.get("budgets"), expected.as_ref(), "{settings}: {config}");
+        assert_eq!(problems(&config), Vec::<String>::new(), "{settings}");
+        let report: Value = serde_json::from_str(&report).expect("JSON");
+        let keys = report["keys"].as_array().expect("keys");
+        for name in ["max_budget", "budget_duration"].into_iter().filter(|name| settings.contains(name)) {
+            let key = format!("litellm_settings.{name}");
+            let found: Vec<_> = keys.iter().filter(|entry| entry["key"] == *key).collect();
+            assert_eq!(found.len(), 1, "{settings}: {key} in {report}");
+            assert_eq!(found[0]["outcome"], outcome, "{settings}: {key}");
+        }
+    }
+}
