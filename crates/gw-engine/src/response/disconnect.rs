@@ -15,10 +15,11 @@ use crate::call::upstream_call::AttemptOutcome;
 use crate::cpu_pool::offload;
 use crate::error::Kind;
 use crate::request::context::CallLog;
-use crate::response::event_stream::state::{PendingDigest, PendingFirstToken};
+use crate::response::event_stream::state::{BreakOff, PendingDigest, PendingFirstToken};
 use crate::shared_pool::{PoolHolding, SharedPool};
 use crate::upstream::merge::ReadStep;
 use crate::upstream::outcome::Answer;
+use crate::upstream::resume::PendingContinuation;
 use crate::upstream::stream::UpstreamStream;
 
 /// The longest time that a call drains.
@@ -77,6 +78,19 @@ impl DisconnectDrain {
         note_disconnect(log);
         self.spawn(async move {
             if let (call, Ok((_, Answer::Stream(stream)))) = opening.await {
+                call.context.cpu.clone().host(read_to_end(DrainingStream { call, stream })).await;
+            }
+        });
+    }
+
+    /// Drains the upstream that was asked to continue a stream. If none was asked yet, none is asked for a client that is gone.
+    pub(crate) fn drain_continuing(&self, resuming: PendingContinuation, log: &CallLog, broken: &BreakOff) {
+        if log.record().attempts <= broken.attempts {
+            return;
+        }
+        note_disconnect(log);
+        self.spawn(async move {
+            if let (call, Ok(stream)) = resuming.await {
                 call.context.cpu.clone().host(read_to_end(DrainingStream { call, stream })).await;
             }
         });

@@ -376,8 +376,10 @@ impl Drop for EventStream {
                 StreamState::Streaming(call, stream) => disconnect_drain.drain_stream(call, stream),
                 StreamState::Waiting(opening, log) => disconnect_drain.drain_waiting(opening, &log),
                 StreamState::Digesting(digesting, log) => disconnect_drain.drain_digesting(digesting, &log),
-                StreamState::Continuing(..)
-                | StreamState::Follower(_)
+                StreamState::Continuing(resuming, log, broken) => {
+                    disconnect_drain.drain_continuing(resuming, &log, &broken);
+                }
+                StreamState::Follower(_)
                 | StreamState::Ready(_)
                 | StreamState::Background(_)
                 | StreamState::Over => {}

@@ -9,7 +9,7 @@ use crate::clock;
 use crate::error::{Error, Kind};
 use crate::event_memory::SMALL_EVENT;
 use crate::response::event_stream::EventStream;
-use crate::response::event_stream::state::{Polled, StreamState};
+use crate::response::event_stream::state::{BreakOff, Polled, StreamState};
 use crate::upstream::resume;
 use crate::upstream::stream::UpstreamStream;
 
@@ -26,7 +26,7 @@ impl EventStream {
                 None
             }
             Err(_) => {
-                let StreamState::Continuing(_, _, error) =
+                let StreamState::Continuing(_, _, BreakOff { error, .. }) =
                     std::mem::replace(&mut self.state, StreamState::Over)
                 else {
                     return None;
@@ -53,7 +53,8 @@ impl EventStream {
         let resumed = if goes_on { resume::resume(call, stream, kind) } else { Err((call, stream)) };
         match resumed {
             Ok(resuming) => {
-                self.state = StreamState::Continuing(resuming, log, error);
+                let attempts = log.record().attempts;
+                self.state = StreamState::Continuing(resuming, log, BreakOff { error, attempts });
                 // The output before the break belongs to the answer. A frame makes the server poll the body again at once. Without
                 // keep-alives it may be empty: then the client gets nothing.
                 if out.is_empty() && self.keepalive.is_some() {

@@ -33,8 +33,8 @@ pub(crate) enum StreamState {
     Streaming(Box<Call>, Box<UpstreamStream>),
     /// The CPU pool reads a piece that takes long.
     Digesting(PendingDigest, Arc<CallLog>),
-    /// The stream broke off with this error, and a candidate is searched that continues it.
-    Continuing(PendingContinuation, Arc<CallLog>, Error),
+    /// The stream broke off, and a candidate is searched that continues it.
+    Continuing(PendingContinuation, Arc<CallLog>, BreakOff),
     /// The stream follows a call of another request.
     Follower(Box<dyn FollowedStream>),
     /// All bytes are known.
@@ -43,6 +43,15 @@ pub(crate) enum StreamState {
     Background(BackgroundEvents),
     /// The stream has ended.
     Over,
+}
+
+/// How a stream broke off.
+#[derive(Debug)]
+pub(crate) struct BreakOff {
+    /// The error that the stream ends with if no candidate continues it.
+    pub(crate) error: Error,
+    /// The attempts that were made before a candidate was searched.
+    pub(crate) attempts: u32,
 }
 
 /// The events of a background response as they come.

@@ -1,8 +1,12 @@
 //! Clients that leave, at every point at which the engine waits.
 
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::time::Duration;
 
+use gw_engine::ReplyBody;
 use gw_routing::hedge::{HedgeDelay, HedgeSettings};
+use http_body::Body;
 use serde_json::{Value, json};
 
 use crate::harness::script::vectors;
@@ -182,6 +186,56 @@ fn a_drained_stream_is_dropped_after_thirty_seconds() {
         assert!(!world.seen()[0].is_dropped);
         tokio::time::sleep(Duration::from_secs(2)).await;
         assert!(world.seen()[0].is_dropped);
+        assert_eq!(world.row().status, "client_closed_request");
+        world.check().await;
+    });
+}
+
+/// A stream that breaks off after 50 ms, and is continued by an upstream that answers after 100 ms more.
+fn continued_and_drained() -> World {
+    let text = Step::Piece(Piece::Text("The sea".to_owned()));
+    let broken = answer(Head::Stream(vec![text, wait(50), Step::Break]));
+    let mut setup = Setup::new(vec![("a", vec![broken]), ("b", vec![slow_stream([" is ", "deep."])])]);
+    (setup.routing.continue_mid_stream, setup.routing.drain_on_disconnect) = (true, true);
+    setup.build()
+}
+
+#[test]
+fn an_upstream_that_was_asked_to_continue_a_stream_is_drained() {
+    paused(async {
+        let world = continued_and_drained();
+        let client = Client::default();
+        let reading = client.read(world.send(&world.chat(true), None));
+        let left = tokio::time::timeout(Duration::from_millis(100), reading).await;
+        assert!(left.is_err(), "the client leaves while the second upstream is silent");
+        assert_eq!(world.called(), ["a", "b"]);
+        assert!(!world.seen()[1].is_dropped);
+        world.settled().await;
+        assert_eq!(world.seen()[1].usage, Some((10, 5)), "it was read to its end");
+        let row = world.row();
+        assert_eq!(row.status, "client_closed_request");
+        let attempts: Vec<_> = row.attempts.iter().map(|it| (&*it.provider, &*it.status)).collect();
+        assert_eq!(attempts, [("a", "upstream_stream_error"), ("b", "ok")]);
+        world.check().await;
+    });
+}
+
+#[test]
+fn no_upstream_is_asked_to_continue_a_stream_whose_client_is_gone() {
+    paused(async {
+        let world = continued_and_drained();
+        let reply = world.send(&world.chat(true), None).await.unwrap();
+        let ReplyBody::Stream(mut stream) = reply.body else { panic!("no stream") };
+        // The stream breaks off with an empty piece, and searches the next upstream when it is read again.
+        loop {
+            let frame = poll_fn(|cx| Pin::new(&mut *stream).poll_frame(cx)).await.unwrap().unwrap();
+            if frame.into_data().unwrap().is_empty() {
+                break;
+            }
+        }
+        drop(stream);
+        world.settled().await;
+        assert_eq!(world.called(), ["a"]);
         assert_eq!(world.row().status, "client_closed_request");
         world.check().await;
     });
