@@ -247,7 +247,7 @@ impl Metrics {
         Arc::clone(self.models.write().entry(Arc::clone(id)).or_insert(made))
     }
 
-    /// Counts a failed attempt.
+    /// Counts an attempt that did not serve its request.
     pub(crate) fn failed(&self, model: &ModelMetrics, status: &'static str) {
         self.attempts.get_or_create(&attempt_labels(&model.provider, &model.model, status)).inc();
     }

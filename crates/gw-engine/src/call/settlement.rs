@@ -37,6 +37,8 @@ pub(crate) use self::finish::Outcome;
 
 /// Choices of an answer whose reasons a span keeps.
 const MAX_REASONS: usize = 128;
+/// The status in the metrics of an attempt whose answer was of no use. Its record has the status of an answer.
+const WASTED: &str = "wasted";
 
 /// The open settlement of one request. Dropped before its end, it notes that the client disconnected.
 #[derive(Debug)]
@@ -264,7 +266,10 @@ impl Settlement {
             AttemptOutcome::Served => {
                 self.metrics.served(&candidate.metrics, &billed.usage, billed.known_part());
             }
-            AttemptOutcome::Wasted => self.meter(candidate, &billed),
+            AttemptOutcome::Wasted => {
+                self.metrics.failed(&candidate.metrics, WASTED);
+                self.meter(candidate, &billed);
+            }
             AttemptOutcome::Interrupted => {
                 self.metrics.failed(&candidate.metrics, status);
                 self.meter(candidate, &billed);

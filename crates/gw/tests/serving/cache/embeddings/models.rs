@@ -74,6 +74,19 @@ async fn a_model_that_has_changed_behind_its_name_is_asked_for_everything_anew()
         assert_eq!(cache_result(&ask(&world.client, &embed(&json!([text, "c"]))).await.ok()), "HIT");
         world.client.with_key(ADMIN).send("DELETE", "/admin/v1/cache", None, None).await.ok();
     }
+    // Each attempt is in the metrics, and those without use are told apart.
+    let metrics = world.client.with_key(ADMIN).get("/metrics").await.ok().text();
+    let counted = |status: &str| {
+        let (model, status) = ("model=\"acme/embed\"", format!("status=\"{status}\""));
+        let is_asked = |line: &&str| {
+            line.starts_with("gateway_upstream_attempts_total{")
+                && line.contains(model)
+                && line.contains(&status)
+        };
+        let line = metrics.lines().find(is_asked)?;
+        line.rsplit_once(' ').map(|(_, count)| count.to_owned())
+    };
+    assert_eq!((counted("ok").as_deref(), counted("wasted").as_deref()), (Some("4"), Some("2")), "{metrics}");
 }
 
 #[tokio::test]
