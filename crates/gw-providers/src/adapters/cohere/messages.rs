@@ -107,7 +107,8 @@ fn write_piece(part: &mut ObjectWriter<'_>, piece: &ContentItem<'_>) {
 
 /// Whether the reasoning of a message goes back: beside calls, to a model that reasons.
 pub(super) fn sends_reasoning(message: &Message<'_>, rules: ModelRules) -> bool {
-    !message.tool_calls.is_empty() && !matches!(rules.thinks, Thinks::Never | Thinks::Unknown)
+    let thinks = rules.is_declared_to_reason() || !matches!(rules.thinks, Thinks::Never | Thinks::Unknown);
+    thinks && !message.tool_calls.is_empty()
 }
 
 /// Writes an assistant's message with calls. Its text is the plan.

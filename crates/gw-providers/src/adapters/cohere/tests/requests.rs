@@ -347,3 +347,18 @@ fn an_effort_is_sent_to_a_model_that_is_declared_to_reason() {
     let encoded = encode(Api::COHERE, &*adapter(), &request.to_string(), None).unwrap();
     assert_eq!(encoded.warnings, ["parameter_dropped:reasoning_effort"]);
 }
+
+#[test]
+fn reasoning_beside_calls_goes_back_to_a_model_that_is_declared_to_reason() {
+    let call = json!({"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}});
+    let request = json!({"model": "m", "messages": [
+        {"role": "user", "content": "q"},
+        {"role": "assistant", "reasoning_content": "hm", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "a", "content": "1"},
+    ]});
+    let sent = json!([{"type": "thinking", "thinking": "hm"}]);
+    let encoded = encode_declared(Api::COHERE, &*adapter(), &request);
+    assert_eq!((&body(&encoded.call)["messages"][1]["content"], encoded.warnings.len()), (&sent, 0));
+    let encoded = encode(Api::COHERE, &*adapter(), &request.to_string(), None).unwrap();
+    assert_eq!(encoded.warnings, ["reasoning_dropped"]);
+}
