@@ -46,7 +46,7 @@ fn is_named(text: &str, model: &str) -> bool {
     text.match_indices(model).any(|(at, _)| {
         let (before, rest) = text.split_at(at);
         let after = rest.strip_prefix(model).unwrap_or_default();
-        let is_whole = !before.chars().next_back().is_some_and(is_in_name) && ends_name(after);
+        let is_whole = begins_name(before) && ends_name(after);
         is_whole && (is_distinctive(model) || is_quoted(before, after) || is_beside_model(before, after))
     })
 }
@@ -54,6 +54,16 @@ fn is_named(text: &str, model: &str) -> bool {
 /// Whether a name of a model may have this character.
 fn is_in_name(letter: char) -> bool {
     letter.is_alphanumeric() || matches!(letter, '-' | '_' | '.' | '/' | ':')
+}
+
+/// Whether a name begins behind this text. Google writes the collection before the name, such as `models/fast-1`, and Vertex AI
+/// the project before both.
+fn begins_name(before: &str) -> bool {
+    if !before.ends_with('/') {
+        return !before.chars().next_back().is_some_and(is_in_name);
+    }
+    let word = before.rsplit(|letter| !is_in_name(letter)).next().unwrap_or_default();
+    word == "models/" || word.starts_with("projects/") && word.ends_with("/models/")
 }
 
 /// Whether a name ends before this text. A full stop or a colon may end a sentence there.
@@ -109,6 +119,8 @@ mod tests {
             ("fast-1", "Sorry, fast-1: no such thing"),
             ("acme/fast", "Cannot find (acme/fast)"),
             ("llama3", "llama3 is not installed"),
+            ("fast-1", "models/fast-1 is not found for API version v1main, or is not supported."),
+            ("fast-1", "Publisher Model `projects/p/locations/l/publishers/g/models/fast-1` was not found."),
             ("o", "The model 'o' does not exist"),
             ("m", "unknown: \"m\""),
             ("mistral", "Nothing is known of model: mistral"),
@@ -136,6 +148,11 @@ mod tests {
             {
                 assert!(!names_model(&says(reason), model), "{model}: {reason}");
             }
+        }
+        for url in
+            ["/v1/models/fast-1", "https://h/v1/models/fast-1", "h.example/models/fast-1", "my-models/fast-1"]
+        {
+            assert!(!names_model(&says(&format!("no route matched {url}")), "fast-1"), "{url}");
         }
         assert!(!names_model(&says("Here is fast-10, and not fast-1.5 or fast-1/b"), "fast-1"));
     }
