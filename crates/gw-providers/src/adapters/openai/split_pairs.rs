@@ -7,6 +7,8 @@ use memchr::memmem::find_iter;
 
 /// The most bytes of an event that waits for the next one.
 const MAX_HELD_BYTES: usize = 64 << 10;
+/// The most strings of an event that are joined with the next one. Some servers write one text in two members.
+const MAX_JOINED: usize = 4;
 /// The length of an escape: `\ud83d`.
 const ESCAPE_BYTES: usize = 6;
 
@@ -42,6 +44,16 @@ impl HeldEvent {
 
     /// This event with the whole character, and the next event without its half. None: the next event does not continue the string.
     pub(super) fn join(&self, next: &str) -> Option<(String, String)> {
+        let (mut whole, mut rest) = self.join_string(next)?;
+        for _ in 1..MAX_JOINED {
+            let Some(joined) = Self::of(&whole).and_then(|held| held.join_string(&rest)) else { break };
+            (whole, rest) = joined;
+        }
+        Some((whole, rest))
+    }
+
+    /// As [`HeldEvent::join`], for the first string that ends with a half.
+    fn join_string(&self, next: &str) -> Option<(String, String)> {
         // The quotation mark that opens the string stands before the half.
         let opens = |at: &usize| {
             let before = next.get(..*at).and_then(|text| text.strip_suffix('"'));
@@ -113,6 +125,19 @@ mod tests {
         let held = HeldEvent::of(first).unwrap();
         assert!(held.held_bytes() >= first.len());
         assert_eq!(held.into_text(), first);
+    }
+
+    #[test]
+    fn a_text_in_two_members_is_joined_in_both() {
+        let event = |text: &str| {
+            format!(
+                r#"{{"index":0,"delta":{{"reasoning":"{text}","content":null,"reasoning_content":"{text}"}}}}"#
+            )
+        };
+        let both = joined(&event(r"a\ud83d"), &event(r"\ude00b"));
+        assert_eq!(both, Some((event(r"a\ud83d\ude00"), event("b"))));
+        let once_more = joined(&event(r"a\ud83d"), &event(r"\ude00\ud83d"));
+        assert_eq!(once_more, Some((event(r"a\ud83d\ude00"), event(r"\ud83d"))));
     }
 
     #[test]
