@@ -108,8 +108,8 @@ fn own_name(dialect: ClientDialect, member: &str) -> Option<&'static str> {
         ClientDialect::Gemini => &GEMINI,
     };
     let (top, path) = member.split_at(member.find(['.', '[', ' ']).unwrap_or(member.len()));
-    if top == "tools" && path.contains("].function.") {
-        // Only a chat has the object `function` around the members of a tool.
+    if top == "tools" && ["].function.", "].custom."].iter().any(|inside| path.contains(inside)) {
+        // Only a chat has an object around the members of a tool.
         return Some("tools");
     }
     names.iter().find(|(chat, _)| *chat == top).map(|(_, own)| *own)
@@ -130,6 +130,7 @@ mod tests {
             (Responses, "response_format.json_schema.schema", "text.format"),
             (Responses, "reasoning_effort", "reasoning.effort"),
             (Responses, "tools[2].function.parameters", "tools"),
+            (Responses, "tools[2].custom.format", "tools"),
             (Responses, "tools[2].name", "tools[2].name"),
             (Responses, "input[0].content", "input[0].content"),
             (Responses, "temperature", "temperature"),
