@@ -134,7 +134,41 @@ impl StoredConversation {
     /// call, with an error for example, and then the call and its output stay. `answered` holds the ids of the calls that
     /// the new input has outputs of.
     pub(super) fn leave_out_cut_calls(&mut self, answered: &[String]) {
-        self.left_out = self.unanswered_cut_calls(answered);
+        self.left_out = self.with_reasoning(self.unanswered_cut_calls(answered));
+    }
+
+    /// The places of these calls, and of the reasoning that led to them alone. OpenAI refuses reasoning without the item that
+    /// followed it ("was provided without its required following item").
+    fn with_reasoning(&self, calls: Vec<usize>) -> Vec<usize> {
+        if calls.is_empty() {
+            return calls;
+        }
+        let mut left_out = Vec::with_capacity(calls.len());
+        let mut calls = calls.into_iter().peekable();
+        // The reasoning before an item, and whether nothing but calls that are left out has followed it.
+        let (mut thoughts, mut is_bare) = (Vec::new(), false);
+        for (place, text) in self.all_texts().into_iter().enumerate().skip(self.candidates) {
+            if calls.next_if_eq(&place).is_some() {
+                left_out.push(place);
+                is_bare = true;
+                continue;
+            }
+            let item = View::new(text);
+            let is_thought = is_reasoning(item);
+            if is_bare && !continues_answer(item) {
+                left_out.append(&mut thoughts);
+            }
+            if is_bare || !is_thought {
+                thoughts.clear();
+            }
+            thoughts.extend(is_thought.then_some(place));
+            is_bare = false;
+        }
+        if is_bare {
+            left_out.append(&mut thoughts);
+        }
+        left_out.sort_unstable();
+        left_out
     }
 
     /// The places of the calls that the model did not finish and that have no output behind them.
@@ -240,4 +274,66 @@ impl StoredConversation {
 fn items_of(response: &StoredResponse) -> impl Iterator<Item = View<'_>> {
     let own = listed_items(&response.history).chain(listed_items(&response.input));
     own.chain(output_items(response.text()))
+}
+
+fn is_reasoning(item: View<'_>) -> bool {
+    let [kind] = item.pick(["type"]);
+    kind.and_then(View::string).is_some_and(|kind| kind == "reasoning")
+}
+
+/// Whether an item may belong to the answer of the item before it: a call, or words of the model.
+fn continues_answer(item: View<'_>) -> bool {
+    let [role] = item.pick(["role"]);
+    let is_said = role.and_then(View::string).is_some_and(|role| role == "assistant");
+    is_said || matches!(call_item(item), Some(CallOrOutput::Call { .. }))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A turn whose incomplete items are calls that the model did not finish.
+    fn turn(items: &[&Value]) -> TurnItems {
+        let mut turn = TurnItems::default();
+        for item in items {
+            if item["status"] == "incomplete" {
+                turn.cut_calls.push(turn.ends.len());
+            }
+            turn.text.push_str(&item.to_string());
+            turn.ends.push(turn.text.len());
+        }
+        turn
+    }
+
+    #[test]
+    fn reasoning_is_left_out_with_the_call_that_it_led_to() {
+        const NONE: &[usize] = &[];
+        let call = |id: &str, status: &str| json!({"type": "function_call", "call_id": id, "name": "f", "arguments": "{", "status": status});
+        let (cut, other, whole) = (call("c", "incomplete"), call("d", "incomplete"), call("e", "completed"));
+        let thought = json!({"type": "reasoning", "summary": []});
+        let (said, asked) =
+            (json!({"role": "assistant", "content": "x"}), json!({"role": "user", "content": "x"}));
+        let turns: [&[&Value]; 2] = [&[], &[&asked]];
+        for (answer, left_out, if_answered) in [
+            (&[&thought, &cut][..], &[0, 1][..], NONE),
+            (&[&thought, &thought, &cut], &[0, 1, 2], NONE),
+            (&[&thought, &cut, &other], &[0, 1, 2], &[2]),
+            (&[&thought, &cut, &thought, &other], &[0, 1, 2, 3], &[2, 3]),
+            (&[&thought, &cut, &whole], &[1], NONE),
+            (&[&thought, &whole, &cut], &[2], NONE),
+            (&[&thought, &said, &cut], &[2], NONE),
+            (&[&thought, &whole], NONE, NONE),
+        ] {
+            for then in turns {
+                let mut conversation = StoredConversation::default();
+                conversation.add_items(&turn(&[answer, then].concat()));
+                conversation.leave_out_cut_calls(&[]);
+                assert_eq!(conversation.left_out, left_out, "{answer:?}");
+                conversation.leave_out_cut_calls(&["c".to_owned()]);
+                assert_eq!(conversation.left_out, if_answered, "{answer:?}");
+            }
+        }
+    }
 }
