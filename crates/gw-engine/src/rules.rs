@@ -5,8 +5,9 @@ mod request_rules;
 mod state;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use gw_limits::{Limiter, Subject, SubjectKind, SubjectUse};
+use gw_limits::{Limiter, Subject, SubjectUse};
 use gw_store::ledger::Entry;
 use gw_wire::attribution::{Attribution, Dimension};
 
@@ -32,7 +33,12 @@ pub(crate) struct Rule {
     matched: MatchedNames,
     /// Its place in the configuration.
     place: usize,
+    /// The number of its configuration.
+    configuration: u64,
 }
+
+/// The number of the newest configuration of this process.
+static CONFIGURATION: AtomicU64 = AtomicU64::new(0);
 
 /// The key, the team and the names of a request.
 #[derive(Clone, Copy)]
@@ -67,6 +73,7 @@ pub(crate) struct ServingTarget<'a> {
 
 impl Rules {
     pub(crate) fn new(settings: &EngineSettings) -> Self {
+        let configuration = CONFIGURATION.fetch_add(1, Ordering::Relaxed) + 1;
         let is_configured = |name: &String| settings.keys.iter().any(|key| key.name == *name);
         let rule = |(place, rule): (usize, &RuleSettings)| {
             let ids = rule.keys.iter().filter(|name| is_configured(name)).map(|name| configured_id(name));
@@ -81,6 +88,7 @@ impl Rules {
                     providers: rule.providers.clone(),
                 },
                 place,
+                configuration,
             })
         };
         Self(settings.budgets.iter().enumerate().map(rule).collect())
@@ -276,7 +284,8 @@ impl Rule {
 
     fn counter_of(&self, limiter: &Limiter, split: Split) -> Counter {
         let id = self.id_of(split);
-        let subject: Arc<Subject> = limiter.subject(SubjectKind::Rule, &id.to_text(), self.settings.limits);
+        let subject: Arc<Subject> =
+            limiter.rule_counter(&id.to_text(), self.settings.limits, self.configuration);
         Counter { place: self.place, settings: Arc::clone(&self.settings), split: id.split, subject }
     }
 }
@@ -294,4 +303,20 @@ pub(crate) fn tag_values<'a>(tags: &'a [Box<str>], name: &str) -> impl Iterator<
 fn push(mut splits: Vec<Split>, by: &str, value: Option<&str>) -> Vec<Split> {
     splits.iter_mut().for_each(|split| split.push((by.to_owned(), value.map(str::to_owned))));
     splits
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_of_a_newer_configuration_have_a_larger_number() {
+        let settings = EngineSettings { budgets: vec![RuleSettings::default()], ..EngineSettings::default() };
+        let number = || {
+            let Rules(rules) = Rules::new(&settings);
+            rules.first().unwrap().configuration
+        };
+        let older = number();
+        assert!(number() > older);
+    }
 }

@@ -146,6 +146,13 @@ impl Limiter {
         self.0.registry.subject(kind, id, limits)
     }
 
+    /// A counter of a rule with these limits, over the state that it had before. `configuration` is larger the newer the configuration of
+    /// the rule is: requests look their counters up, and one of a former configuration must not bring back its limits.
+    #[must_use]
+    pub fn rule_counter(&self, id: &str, limits: Limits, configuration: u64) -> Arc<Subject> {
+        self.0.registry.subject_of(SubjectKind::Rule, id, limits, configuration)
+    }
+
     /// Admits a request before its body is read: checks the requests per minute, the requests in flight, and whether
     /// any money is left. The key comes first, then its team.
     ///

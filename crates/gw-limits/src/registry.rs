@@ -40,6 +40,17 @@ struct Entry {
 impl Registry {
     /// A subject with these limits over the state that it had before.
     pub(crate) fn subject(&self, kind: SubjectKind, id: &str, limits: Limits) -> Arc<Subject> {
+        self.subject_of(kind, id, limits, 0)
+    }
+
+    /// As [`Registry::subject`], with limits of the configuration with this number.
+    pub(crate) fn subject_of(
+        &self,
+        kind: SubjectKind,
+        id: &str,
+        limits: Limits,
+        configuration: u64,
+    ) -> Arc<Subject> {
         let now = Instant::now();
         let entries = &mut *self.0.lock();
         if entries.by_subject.len() >= entries.sweep_at {
@@ -50,7 +61,7 @@ impl Registry {
             .entry((kind, id.into()))
             .or_insert_with(|| Entry { state: Arc::new(State::new(kind, id, &limits)), last_used: now });
         entry.last_used = now;
-        entry.state.update_limits(&limits);
+        entry.state.update_limits(&limits, configuration);
         Arc::new(Subject::new(limits, Arc::clone(&entry.state)))
     }
 }

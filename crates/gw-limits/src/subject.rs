@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use gw_store::{Budget, Limits, OnBudget, Period, UnpricedPolicy};
+use gw_store::{Budget, Limits, OnBudget, UnpricedPolicy};
 use parking_lot::Mutex;
 
 use crate::budget::BudgetState;
@@ -68,11 +68,13 @@ impl Subject {
     }
 
     /// The budget with the newest period that this process knows. Redis keeps the spending of one kind of period, so a request of a former
-    /// configuration must not ask for its own.
+    /// configuration must not ask for its own. The amount belongs to the period: that of a day would refuse what a month has spent.
     pub(crate) fn shared_budget(&self) -> Option<Budget> {
         let budget = self.limits.budget?;
-        let period = (*self.state.newest_period.lock()).unwrap_or(budget.period);
-        Some(Budget { period, ..budget })
+        let newest = (*self.state.newest_budget.lock()).unwrap_or(budget);
+        let is_unlimited = budget.nano == u64::MAX;
+        let nano = if newest.period == budget.period || is_unlimited { budget.nano } else { newest.nano };
+        Some(Budget { nano, period: newest.period })
     }
 
     /// This key or team with a budget that refuses nothing.
@@ -127,8 +129,10 @@ pub(crate) struct State {
     pub(crate) in_flight: AtomicU32,
     pub(crate) budget: BudgetState,
     pub(crate) budget_changes: BudgetChanges,
-    /// The period of the newest budget. None: there was none.
-    newest_period: Mutex<Option<Period>>,
+    /// The newest budget. None: there was none.
+    newest_budget: Mutex<Option<Budget>>,
+    /// The number of the newest configuration that named the limits.
+    configuration: AtomicU64,
     /// Requests that a rule in shadow mode would have refused.
     pub(crate) would_refuse: AtomicU64,
 }
@@ -144,16 +148,20 @@ impl State {
             in_flight: AtomicU32::new(0),
             budget: BudgetState::default(),
             budget_changes: BudgetChanges::new(limits),
-            newest_period: Mutex::new(limits.budget.map(|budget| budget.period)),
+            newest_budget: Mutex::new(limits.budget),
+            configuration: AtomicU64::new(0),
             would_refuse: AtomicU64::new(0),
         }
     }
 
-    /// Applies new limits. Spending is counted reliably only while there is a budget, so a budget that is added starts
-    /// unknown.
-    pub(crate) fn update_limits(&self, limits: &Limits) {
-        if let Some(budget) = limits.budget {
-            *self.newest_period.lock() = Some(budget.period);
+    /// Applies the limits of the configuration with this number, unless a newer one has named others. Spending is counted reliably only
+    /// while there is a budget, so a budget that is added starts unknown.
+    pub(crate) fn update_limits(&self, limits: &Limits, configuration: u64) {
+        if self.configuration.fetch_max(configuration, Ordering::AcqRel) > configuration {
+            return;
+        }
+        if limits.budget.is_some() {
+            *self.newest_budget.lock() = limits.budget;
         }
         if self.budget_changes.update(limits) {
             self.budget.forget_spending();

@@ -134,6 +134,42 @@ async fn requests_of_the_former_period_leave_the_spending_of_the_new_one_known()
     assert_eq!(ledger.questions.lock().len(), 2, "one for each period");
 }
 
+/// What a month has spent is more than the former budget of a day.
+#[tokio::test]
+async fn requests_of_the_former_period_have_the_amount_of_the_new_one() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let former = key(&limiter, budget(10, Period::Day));
+    limiter.admit("before", &former).await.unwrap();
+    let changed = key(&limiter, budget(1_000, Period::Month));
+    limiter.reserve("after", &changed, 0, nano(500)).await.unwrap().settle("after", 0, nano(500));
+    drain(&limiter).await;
+    let more = limiter.reserve("before+1", &former, 0, nano(5)).await.unwrap();
+    assert_eq!(figures(&redis, &changed[0]).await, (500, 5));
+    let why = limiter.reserve("before+2", &former, 0, nano(496)).await.unwrap_err();
+    assert!(matches!(why, Refusal::Budget { period: Period::Month, left_nano: 495, .. }), "{why:?}");
+    drop(more);
+}
+
+/// A request looks up the counters of the rules of its target while it is under way.
+#[tokio::test]
+async fn a_counter_that_a_request_of_a_former_configuration_looks_up_keeps_the_newer_period() {
+    let redis = Redis::start().await;
+    let (clock, ledger) = (clock(), ledger());
+    let (limiter, _core) = replica_at(settings(&redis), &clock, &ledger).await;
+    let counter =
+        |period, configuration| [limiter.rule_counter("counter", budget(100, period), configuration)];
+    limiter.admit("before", &counter(Period::Day, 1)).await.unwrap();
+    limiter.admit("after", &counter(Period::Month, 2)).await.unwrap();
+    for _ in 0..10 {
+        for (period, configuration) in [(Period::Day, 1), (Period::Month, 2)] {
+            limiter.admit("r", &counter(period, configuration)).await.unwrap();
+        }
+    }
+    assert_eq!(ledger.questions.lock().len(), 2, "one for each period");
+}
+
 /// Redis has the spending of the time before the first restart. The second process served the key without a budget.
 #[tokio::test]
 async fn a_budget_that_comes_back_with_a_restart_asks_the_ledger() {
