@@ -65,9 +65,6 @@ impl CallSize {
         };
         usage.has_unpriced |= self.is_unpriced;
         self.correct_units(&mut usage);
-        if std::mem::take(&mut usage.is_total) {
-            self.divide_total(&mut usage, &estimate);
-        }
         let longest_prompt = model.context_length.unwrap_or(MAX_BELIEVED_TOKENS);
         let longest_answer = model.max_output_tokens.unwrap_or(longest_prompt);
         let inner_calls = if self.has_inner_calls { MAX_INNER_CALLS } else { 1 };
@@ -76,6 +73,10 @@ impl CallSize {
             let once = of_one.saturating_mul(count.max(1));
             [once, once.saturating_mul(inner_calls)].map(|most| most.min(MAX_BELIEVABLE).max(seen))
         };
+        if std::mem::take(&mut usage.is_total) {
+            let [_, longest] = limits(longest_answer, self.answers, estimate.completion);
+            self.divide_total(&mut usage, &estimate, longest);
+        }
         // An image has no tokens of a text, and a transcript may have none of its own.
         let has_told = self.most.is_some() && usage.total() > 0;
         let tells_prompt = usage.prompt > 0;
@@ -120,14 +121,14 @@ impl CallSize {
     }
 
     /// Divides a total that the upstream reported alone in the proportion of the estimates. More than both together is hidden reasoning, and
-    /// belongs to the answer. Without a text of an answer the total is the prompt.
-    fn divide_total(&self, usage: &mut Usage, estimate: &Usage) {
+    /// belongs to the answer, as far as the model writes such `longest` answers. Without a text of an answer the total is the prompt.
+    fn divide_total(&self, usage: &mut Usage, estimate: &Usage, longest: u64) {
         let (total, both) = (usage.prompt, estimate.total());
         if self.most.is_some() || estimate.completion == 0 {
             return;
         }
         usage.completion = match total.checked_sub(both) {
-            Some(hidden) => estimate.completion.saturating_add(hidden),
+            Some(hidden) => estimate.completion.saturating_add(hidden).min(longest),
             None => total.saturating_mul(estimate.completion) / both.max(1),
         };
         usage.prompt = total.saturating_sub(usage.completion);
