@@ -28,7 +28,7 @@ use crate::plan::snapshot::Snapshot;
 use crate::read_memory::ReadPermit;
 use crate::request::ValidatedRequest;
 use crate::request::context::RequestContext;
-use crate::request::fan_out::SubRequest;
+use crate::request::fan_out::{SeededEncodings, SubRequest};
 use crate::request::one_shot::OneShot;
 use crate::shared_pool::PoolHolding;
 
@@ -119,8 +119,8 @@ impl AttemptContext {
         tokio::time::timeout_at(self.deadline(clocks), offload(step)).await.unwrap_or_else(late)
     }
 
-    /// The sub-requests in the candidate's dialect. Sub-requests that differ only in their position are encoded once
-    /// if the request has no seed.
+    /// The sub-requests in the candidate's dialect. Sub-requests that differ only in their position are encoded once, as far as their seeds
+    /// need no encodings of their own.
     pub(crate) async fn encode(
         &self,
         candidate: &Candidate,
@@ -131,11 +131,12 @@ impl AttemptContext {
         let asked = self.request.max_tokens().zip(target.clamp_max_tokens);
         let is_clamped = asked.is_some_and(|(asked, most)| asked > most);
         let mut done: Vec<(SubRequest, Encoded)> = Vec::with_capacity(parts.len());
+        let mut seeds = SeededEncodings::new(self.request.has_seed());
         for part in parts {
-            let same = done.last().filter(|(last, _)| {
-                let is_alike = last.share.n == part.share.n && last.share.prompts == part.share.prompts;
-                is_alike && !self.request.has_seed()
+            let is_alike = done.last().is_some_and(|(last, _)| {
+                last.share.n == part.share.n && last.share.prompts == part.share.prompts
             });
+            let same = done.last().filter(|(_, last)| is_alike && seeds.are_shared(last.call.body.len()));
             let encoded = match same {
                 Some((_, encoded)) => encoded.clone(),
                 None => {
@@ -144,7 +145,13 @@ impl AttemptContext {
                     if is_clamped && !encoded.warnings.contains(&CLAMPED) {
                         encoded.warnings.push(CLAMPED);
                     }
-                    encoded
+                    let equal = done
+                        .last()
+                        .filter(|(_, last)| is_alike && seeds.are_equal(&last.call.body, &encoded.call.body));
+                    match equal {
+                        Some((_, last)) => last.clone(),
+                        None => encoded,
+                    }
                 }
             };
             done.push((part, encoded));

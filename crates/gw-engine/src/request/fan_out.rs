@@ -48,11 +48,44 @@ pub(crate) fn parts(can: &Capabilities, n: u32, prompts: usize) -> Vec<SubReques
     parts
 }
 
+/// The most bytes of the encodings of a request that differ only in their seeds. Many choices of a large request would fill the memory.
+const MAX_SEEDED_BYTES: usize = 8 << 20;
+
+/// Decides which sub-requests that differ only in their position have an encoding of their own. Their seeds differ, too.
+#[derive(Debug)]
+pub(crate) struct SeededEncodings {
+    has_seeds: bool,
+    /// The bytes of those that are not the first of their kind.
+    bytes: usize,
+}
+
+impl SeededEncodings {
+    pub(crate) fn new(has_seed: bool) -> Self {
+        Self { has_seeds: has_seed, bytes: 0 }
+    }
+
+    /// Whether the next one takes the encoding of the last one, which has so many bytes, and with it the seed.
+    pub(crate) fn are_shared(&self, last_bytes: usize) -> bool {
+        !self.has_seeds || self.bytes.saturating_add(last_bytes) > MAX_SEEDED_BYTES
+    }
+
+    /// Counts the encoding that follows the last one. Returns whether both are equal: then the dialect has no seed, and all others share
+    /// the encoding.
+    pub(crate) fn are_equal(&mut self, last: &[u8], next: &[u8]) -> bool {
+        if last == next {
+            self.has_seeds = false;
+            return true;
+        }
+        self.bytes = self.bytes.saturating_add(next.len());
+        false
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use gw_providers::adapter::{Capabilities, ChoiceRange};
 
-    use super::{SubRequest, calls, parts};
+    use super::{SeededEncodings, SubRequest, calls, parts};
 
     fn can(choices: u32, prompts: usize) -> Capabilities {
         Capabilities {
@@ -65,6 +98,20 @@ mod tests {
             prompts,
             max_tools: None,
         }
+    }
+
+    #[test]
+    fn seeds_have_encodings_of_their_own_up_to_a_bound() {
+        assert!(SeededEncodings::new(false).are_shared(1), "there is no seed");
+        let mut seeds = SeededEncodings::new(true);
+        let (last, next) = (vec![1_u8; 3 << 20], vec![2_u8; 3 << 20]);
+        for _ in 0..2 {
+            assert!(!seeds.are_shared(last.len()) && !seeds.are_equal(&last, &next));
+        }
+        assert!(seeds.are_shared(last.len()), "a third one would be the ninth mebibyte");
+        let mut without = SeededEncodings::new(true);
+        assert!(!without.are_shared(last.len()) && without.are_equal(&last, &last));
+        assert!(without.are_shared(1), "the dialect has no seed");
     }
 
     #[test]
