@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use gw_store::Limits;
+
 use super::RedisLimiter;
 use super::amount::FEMTOS_OF_NANO;
 use super::answer::{Answer, ScriptRefusal};
@@ -49,7 +51,9 @@ impl RedisLimiter {
 }
 
 fn read(answer: &Answer, from: usize, subject: &Subject) -> SubjectUse {
-    let (limits, now) = (*subject.limits(), answer.now);
+    // The spending is that of the shared period.
+    let limits = Limits { budget: subject.shared_budget(), ..*subject.limits() };
+    let now = answer.now;
     let requests = limits.rpm.and_then(|limit| match limits.burst {
         Some(burst) => Some(RateState::of_gcra(limit, burst, answer.tat(from)?, now)),
         None => Some(RateState::of_window(limit, answer.window(from)?, now)),

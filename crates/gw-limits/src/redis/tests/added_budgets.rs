@@ -149,6 +149,7 @@ async fn requests_of_the_former_period_have_the_amount_of_the_new_one() {
     assert_eq!(figures(&redis, &changed[0]).await, (500, 5));
     let why = limiter.reserve("before+2", &former, 0, nano(496)).await.unwrap_err();
     assert!(matches!(why, Refusal::Budget { period: Period::Month, left_nano: 495, .. }), "{why:?}");
+    assert_eq!(limiter.least_left(&former).await, Some(nano(495)));
     drop(more);
 }
 
