@@ -5,7 +5,6 @@ mod request_rules;
 mod state;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use gw_limits::{Limiter, Subject, SubjectUse};
 use gw_store::ledger::Entry;
@@ -25,7 +24,11 @@ const MAX_SHOWN_COUNTERS: usize = 1_000;
 
 /// All rules, in the order of the configuration.
 #[derive(Debug, Default)]
-pub(crate) struct Rules(Vec<Arc<Rule>>);
+pub(crate) struct Rules {
+    rules: Vec<Arc<Rule>>,
+    /// The number of the configuration: it rises with each one that follows another.
+    configuration: u64,
+}
 
 #[derive(Debug)]
 pub(crate) struct Rule {
@@ -36,9 +39,6 @@ pub(crate) struct Rule {
     /// The number of its configuration.
     configuration: u64,
 }
-
-/// The number of the newest configuration of this process.
-static CONFIGURATION: AtomicU64 = AtomicU64::new(0);
 
 /// The key, the team and the names of a request.
 #[derive(Clone, Copy)]
@@ -72,8 +72,9 @@ pub(crate) struct ServingTarget<'a> {
 }
 
 impl Rules {
-    pub(crate) fn new(settings: &EngineSettings) -> Self {
-        let configuration = CONFIGURATION.fetch_add(1, Ordering::Relaxed) + 1;
+    /// The rules of a configuration that follows the one of the rules `earlier`.
+    pub(crate) fn new(earlier: Option<&Self>, settings: &EngineSettings) -> Self {
+        let configuration = earlier.map_or(0, |earlier| earlier.configuration) + 1;
         let is_configured = |name: &String| settings.keys.iter().any(|key| key.name == *name);
         let rule = |(place, rule): (usize, &RuleSettings)| {
             let ids = rule.keys.iter().filter(|name| is_configured(name)).map(|name| configured_id(name));
@@ -91,16 +92,16 @@ impl Rules {
                 configuration,
             })
         };
-        Self(settings.budgets.iter().enumerate().map(rule).collect())
+        Self { rules: settings.budgets.iter().enumerate().map(rule).collect(), configuration }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.rules.is_empty()
     }
 
     /// The rules that apply to a request, or may apply to one of its targets. None: no rule does.
     pub(crate) fn of(&self, limiter: &Limiter, asker: Asker<'_>) -> Option<Arc<RequestRules>> {
-        let applying: Vec<&Arc<Rule>> = self.0.iter().filter(|rule| rule.applies(asker.into())).collect();
+        let applying: Vec<&Arc<Rule>> = self.rules.iter().filter(|rule| rule.applies(asker.into())).collect();
         if applying.is_empty() {
             return None;
         }
@@ -114,7 +115,7 @@ impl Rules {
     /// The counters of rules of targets that this process knows and that apply to the caller's requests.
     pub(crate) fn known_of_targets(&self, limiter: &Limiter, asker: Asker<'_>) -> Vec<Counter> {
         let mut counters = Vec::new();
-        for rule in self.0.iter().filter(|rule| rule.is_of_targets() && rule.applies(asker.into())) {
+        for rule in self.rules.iter().filter(|rule| rule.is_of_targets() && rule.applies(asker.into())) {
             let own = rule.splits_of(asker.into(), None);
             let is_own = |split: &Split| {
                 let same = |(one, other): (&(String, _), &(String, _))| is_target(&one.0) || one == other;
@@ -143,7 +144,7 @@ impl Rules {
             let ids = splits.map(|split| rule.id_of(split).to_text());
             ids.collect::<Vec<_>>()
         };
-        self.0.iter().filter(is_counted).flat_map(ids).collect()
+        self.rules.iter().filter(is_counted).flat_map(ids).collect()
     }
 
     /// Whether a rule sets tokens or money aside before a request is sent.
@@ -152,7 +153,7 @@ impl Rules {
             let limits = &rule.settings.limits;
             limits.budget.is_some() || limits.tpm.is_some()
         };
-        self.0.iter().any(reserves)
+        self.rules.iter().any(reserves)
     }
 
     /// The rules with the counters that this process knows.
@@ -163,7 +164,7 @@ impl Rules {
             let counters = splits.into_iter().map(|split| rule.counter_of(limiter, split)).collect();
             (Arc::clone(&rule.settings), counters)
         };
-        self.0.iter().map(of).collect()
+        self.rules.iter().map(of).collect()
     }
 }
 
@@ -312,11 +313,8 @@ mod tests {
     #[test]
     fn the_rules_of_a_newer_configuration_have_a_larger_number() {
         let settings = EngineSettings { budgets: vec![RuleSettings::default()], ..EngineSettings::default() };
-        let number = || {
-            let Rules(rules) = Rules::new(&settings);
-            rules.first().unwrap().configuration
-        };
-        let older = number();
-        assert!(number() > older);
+        let number = |rules: &Rules| rules.rules.first().unwrap().configuration;
+        let older = Rules::new(None, &settings);
+        assert_eq!((number(&older), number(&Rules::new(Some(&older), &settings))), (1, 2));
     }
 }

@@ -84,7 +84,7 @@ pub(super) fn snapshot(
         session_guards: Arc::new(SessionGuards::new(guards)),
         passthrough: Arc::new(passthrough),
         presets: Arc::new(Presets::new(&configured.settings.aliases)),
-        rules: Arc::new(Rules::new(&configured.settings)),
+        rules: Arc::new(Rules::new(earlier.map(|earlier| &*earlier.rules), &configured.settings)),
         state: state.unwrap_or_else(|| Arc::new(RoutingState::new(&configured.settings))),
     })
 }
