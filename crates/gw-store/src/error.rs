@@ -38,7 +38,7 @@ pub enum Error {
     /// The disk has no room for a write.
     #[error("{location} cannot be written, because its disk is full or a quota is used up: free space there")]
     DiskFull {
-        /// The file.
+        /// The file or database.
         location: String,
     },
     /// Another process held a lock for too long.

@@ -88,6 +88,7 @@ impl DatabaseUrl {
             "23505" => Error::Taken { location },
             "25006" => Error::ReadOnly { location, reason },
             "40001" | "40P01" | "55P03" | "57014" | "25P03" => Error::Busy { location },
+            "53100" => Error::DiskFull { location },
             "53300" | "3D000" => Error::Unreachable { location, reason },
             code if ["08", "28", "57"].iter().any(|class| code.starts_with(class)) => {
                 Error::Unreachable { location, reason }

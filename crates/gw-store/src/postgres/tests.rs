@@ -389,3 +389,17 @@ async fn a_read_only_database_is_reported() {
     assert!(matches!(store.record(&[entry(1)]).await, Err(Error::ReadOnly { .. })));
     assert!(store.keys().await.unwrap().is_empty());
 }
+
+#[tokio::test]
+async fn a_full_disk_of_the_server_is_reported() {
+    let place = TestDatabase::postgres();
+    let store = place.open().await;
+    sql_at(
+        &place.url,
+        "CREATE FUNCTION fill() RETURNS trigger LANGUAGE plpgsql AS
+             $$ BEGIN RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$;
+         CREATE TRIGGER fill BEFORE INSERT ON ledger EXECUTE FUNCTION fill()",
+    );
+    let error = store.record(&[entry(1)]).await.unwrap_err();
+    assert!(matches!(error, Error::DiskFull { .. }), "{error:?}");
+}

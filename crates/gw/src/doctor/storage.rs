@@ -98,7 +98,7 @@ fn refusal(error: &Error) -> DoctorFinding {
         Error::Damaged { .. } => "restore a backup: `model-gateway restore FILE --replace`",
         Error::ReadOnly { .. } => "give the file and its directory to the gateway's user",
         Error::DiskFull { .. } => {
-            "free space on the disk of the file, or raise the quota of the gateway's user"
+            "free space on the disk of the store, or raise the quota of its user"
         }
         Error::Busy { .. } => "find the program that holds the lock, for example with fuser",
         Error::LogFull { .. } => {
