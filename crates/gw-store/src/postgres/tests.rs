@@ -326,7 +326,8 @@ async fn s11_a_hostile_postgres_is_an_error_in_bounded_time_and_memory() {
         let (head, body) = (head.to_vec(), body.to_vec());
         let before = rss_mib();
         let error = refused(&fake(move |stream| pour(stream, &head, &body))).await;
-        let grown = rss_mib() - before;
+        // The kernel adds up the counts of its threads now and then, so the most so far can seem to fall.
+        let grown = rss_mib().saturating_sub(before);
         at_most("MiB of a hostile PostgreSQL", grown, 200);
         assert!(matches!(error, Error::Unreachable { .. } | Error::Failed { .. }), "{name}: {error:?}");
     }
