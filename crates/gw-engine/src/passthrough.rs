@@ -23,7 +23,7 @@ use self::request_facts::RequestFacts;
 use self::sending::SentCall;
 pub use self::upload::{Upload, UploadSender, upload};
 use crate::auth::Caller;
-use crate::call::forwarded_reserve::reserve;
+use crate::call::forwarded_reserve::{ForwardedCase, reserve};
 use crate::call::settlement::{Outcome, Settlement};
 use crate::catalog::Model;
 use crate::cpu_pool::{is_heavy, offload_if};
@@ -149,7 +149,9 @@ async fn begin(
         settlement.charge_session(guarded.charge(&services.limiter));
     }
     let (tokens, cost) = charging.worst_case();
-    reserve(&services.limiter, client, (candidate, (tokens, cost.femtos()), true), settlement).await?;
+    let is_unpriced = !charging.has_price();
+    let case = ForwardedCase { candidate, need: (tokens, cost.femtos()), is_unpriced, counts: true };
+    reserve(&services.limiter, client, case, settlement).await?;
     Ok(prepared)
 }
 

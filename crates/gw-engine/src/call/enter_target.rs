@@ -5,6 +5,7 @@ use crate::call::progress::CallProgress;
 use crate::error::Result;
 use crate::plan::candidate::Candidate;
 use crate::plan::cost_estimate::{is_priced, worst_case_at};
+use crate::rules::RequestRules;
 
 /// Moves a request to a target: its rules hold the worst case there, and those of other targets give everything back.
 ///
@@ -26,12 +27,14 @@ pub(crate) async fn enter_target(call: &mut Call, candidate: &Candidate) -> Resu
     {
         return Err(refusal);
     }
+    let is_unpriced = at.as_ref().is_some_and(RequestRules::shadows_refuse_unpriced)
+        && !is_priced(&context.request, candidate);
     let (tokens, cost) = worst_case_at(&context.request, plan, candidate, &context.snapshot.routing);
     // The target that serves pays for the whole request.
     let cost = cost + context.upstream_calls.all().cost;
     let answering = context.upstream_calls.last_answering();
     let answering = answering.as_ref().map(|candidate| &*candidate.model.id);
-    let (who, need) = ((&context.limiter, &*context.client), (tokens, cost.femtos()));
+    let (who, need) = ((&context.limiter, &*context.client), ((tokens, cost.femtos()), is_unpriced));
     let entered = settlement.rule_holds().enter(who, (model, answering), at.as_ref(), need).await;
     settlement.date_rule_holds();
     warnings.extend(entered?);

@@ -10,27 +10,40 @@ use crate::plan::candidate::Candidate;
 use crate::request::context::RequestContext;
 use crate::rules::{Need, RequestRules};
 
-/// Reserves the worst case for the key, its team and the rules. `counts`: the request counts in the limits of requests of its rules.
+/// What a request that goes upstream as its client wrote it asks for at most.
+#[derive(Clone, Copy)]
+pub(crate) struct ForwardedCase<'c> {
+    /// The target.
+    pub(crate) candidate: &'c Candidate,
+    /// The tokens and the money of the worst case.
+    pub(crate) need: Need,
+    /// Nobody can know its cost.
+    pub(crate) is_unpriced: bool,
+    /// It counts in the limits of requests of its rules.
+    pub(crate) counts: bool,
+}
+
+/// Reserves the worst case for the key, its team and the rules.
 ///
 /// # Errors
 /// A limit or a budget refuses it.
 pub(crate) async fn reserve(
     limiter: &Limiter,
     client: &RequestContext,
-    (candidate, need, counts): (&Candidate, Need, bool),
+    case: ForwardedCase<'_>,
     settlement: &mut Settlement,
 ) -> Result<()> {
     if client.subjects().is_empty() && client.rules.is_none() {
         return Ok(());
     }
-    let (tokens, femtos) = need;
+    let (tokens, femtos) = case.need;
     let reserving = limiter.reserve_up_to(&client.request_id, client.subjects(), tokens, femtos, femtos);
     let (reserved, _) = match reserving.await {
         Ok(reserved) => reserved,
         Err(refusal) => {
             settlement.tell_refusal(&client.caller, &refusal);
             return Err(match client.rules.as_ref().filter(|_| is_of_rule(&refusal)) {
-                Some(rules) => Box::pin(rules.refusal(limiter, &refusal, need)).await,
+                Some(rules) => Box::pin(rules.refusal(limiter, &refusal, case.need)).await,
                 None => limit_error::reservation_error(&refusal, None),
             });
         }
@@ -38,8 +51,7 @@ pub(crate) async fn reserve(
     client.log.count_tokens(tokens);
     settlement.hold(reserved);
     if let Some(rules) = &client.rules {
-        let of_request = (&**rules, candidate, counts);
-        let counted = Box::pin(count_in_rules(limiter, client, of_request, need, settlement)).await;
+        let counted = Box::pin(count_in_rules(limiter, client, rules, case, settlement)).await;
         if counted.is_err() {
             settlement.release();
         }
@@ -52,10 +64,12 @@ pub(crate) async fn reserve(
 async fn count_in_rules(
     limiter: &Limiter,
     client: &RequestContext,
-    (rules, candidate, counts): (&RequestRules, &Candidate, bool),
-    need: Need,
+    rules: &RequestRules,
+    case: ForwardedCase<'_>,
     settlement: &mut Settlement,
 ) -> Result<()> {
+    let ForwardedCase { candidate, need, is_unpriced, counts } = case;
+    let need = (need, is_unpriced);
     let mut warnings = Vec::new();
     if !counts {
         settlement.rule_holds().be_part();

@@ -106,7 +106,10 @@ async fn count_in_rules(limiter: &Limiter, call: &mut Call, rules: &RequestRules
     progress.settlement.hold_permit(permit);
     if !rules.shadows().is_empty() {
         let (tokens, cost) = worst_case(&context.request, plan, &context.snapshot.routing);
-        let (who, need) = ((limiter, &*context.client), (tokens, cost.femtos()));
+        // A rule that refuses requests without a price leaves out the candidates without one, as long as another candidate has one.
+        let is_unpriced = rules.shadows_refuse_unpriced()
+            && !plan.candidates.iter().any(|candidate| is_priced(&context.request, candidate));
+        let (who, need) = ((limiter, &*context.client), ((tokens, cost.femtos()), is_unpriced));
         let holds = progress.settlement.rule_holds();
         let warnings = holds.shadow(who, None, rules.shadows(), need).await;
         progress.settlement.date_rule_holds();

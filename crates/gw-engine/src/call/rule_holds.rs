@@ -152,6 +152,7 @@ impl RuleHolds {
     }
 
     /// Holds for the rules of a target, which the request moves to. `need`: the tokens and the money of the worst case there.
+    /// `is_unpriced`: nobody can know its cost there.
     ///
     /// # Errors
     /// A rule of the target has no room. The request is where it was.
@@ -160,7 +161,7 @@ impl RuleHolds {
         (limiter, client): (&Limiter, &RequestContext),
         (model, answering): (&Arc<str>, Option<&str>),
         at: Option<&RequestRules>,
-        need: Need,
+        (need, is_unpriced): (Need, bool),
     ) -> Result<Vec<Cow<'static, str>>> {
         let Some(at) = at else {
             self.leave_others(model, answering);
@@ -178,22 +179,23 @@ impl RuleHolds {
         if is_further {
             return Ok(Vec::new());
         }
-        Ok(self.shadow((limiter, client), Some(model), at.shadows(), need).await)
+        Ok(self.shadow((limiter, client), Some(model), at.shadows(), (need, is_unpriced)).await)
     }
 
-    /// Counts a request in rules in shadow mode. Returns the warnings of those that would refuse it.
+    /// Counts a request in rules in shadow mode. Returns the warnings of those that would refuse it. `is_unpriced`: nobody can know its
+    /// cost.
     pub(crate) async fn shadow(
         &mut self,
         (limiter, client): (&Limiter, &RequestContext),
         target: Option<&Arc<str>>,
         counters: &[Counter],
-        need: Need,
+        (need, is_unpriced): (Need, bool),
     ) -> Vec<Cow<'static, str>> {
         let mut warnings = Vec::new();
         for counter in counters {
             let id = self.next_id(client);
             let (hold, refuses) = shadowed(limiter, &id, &counter.subject, need, self.is_part).await;
-            if refuses {
+            if refuses || is_unpriced && counter.subject.refuses_unpriced() {
                 counter.subject.note_would_refuse();
                 self.would_refuse.push(Arc::clone(&counter.subject));
                 warnings.push(Cow::Owned(format!("budget_shadow:{}", counter.settings.name)));

@@ -8,7 +8,7 @@ use gw_wire::usage::{BYTES_PER_TOKEN, Usage, small};
 
 use super::OPERATION;
 use super::session::RealtimeSession;
-use crate::call::forwarded_reserve::reserve;
+use crate::call::forwarded_reserve::{ForwardedCase, reserve};
 use crate::call::settlement::{Outcome, Settlement};
 use crate::call::upstream_call::{Attempt, AttemptOutcome, BilledUsage, UpstreamCallId};
 use crate::clock::{self, millis};
@@ -149,7 +149,9 @@ async fn admit(
         settlement.charge_session(guarded.charge(&services.limiter));
     }
     // The session counts in the limits of requests, and not its responses.
-    reserve(&services.limiter, client, (candidate, (tokens, cost.femtos()), false), settlement).await
+    let (need, is_unpriced) = ((tokens, cost.femtos()), !is_priced);
+    let case = ForwardedCase { candidate, need, is_unpriced, counts: false };
+    reserve(&services.limiter, client, case, settlement).await
 }
 
 /// The tokens and the cost of the worst case, and whether all its prices are known.

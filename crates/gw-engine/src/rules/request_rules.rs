@@ -65,6 +65,11 @@ impl RequestRules {
         &self.shadows
     }
 
+    /// Whether a rule in shadow mode would refuse requests whose cost nobody can know.
+    pub(crate) fn shadows_refuse_unpriced(&self) -> bool {
+        self.shadows.iter().any(|counter| counter.subject.refuses_unpriced())
+    }
+
     /// Whether a rule may belong to a target of the request.
     pub(crate) fn may_be_of_targets(&self) -> bool {
         !self.targets.is_empty()

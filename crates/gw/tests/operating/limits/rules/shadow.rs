@@ -60,3 +60,19 @@ async fn a_shadow_rule_of_a_target_counts_for_it() {
     client.post_json(CHAT, &crate::harness::chat("beta/fast")).await.ok();
     assert_eq!(rule(&world, 0).await["counters"][0]["would_refuse"], 1);
 }
+
+#[tokio::test]
+async fn a_shadow_rule_warns_of_a_model_without_a_price() {
+    let refusing = "mode = \"shadow\"\nbudget_usd = 1\nunpriced = \"refuse\"\n";
+    for matched in ["key = \"trusted\"", "model = \"acme/*\""] {
+        let world =
+            world(&format!("[[budgets]]\nname = \"exact\"\nmatch = {{ {matched} }}\n{refusing}")).await;
+        let client = trusted(&world);
+        let answer = client.post_json(CHAT, &crate::harness::chat("acme/unpriced")).await.ok().json();
+        let warnings = answer["gateway"]["warnings"].as_array().expect("a list");
+        assert!(warnings.contains(&json!("budget_shadow:exact")), "{matched}: {warnings:?}");
+        let priced = client.post_json(CHAT, &ask()).await.ok().json();
+        assert_eq!(priced["gateway"]["warnings"], json!([]), "{matched}");
+        assert_eq!(rule(&world, 0).await["counters"][0]["would_refuse"], 1, "{matched}");
+    }
+}
