@@ -118,6 +118,16 @@ impl ChatChoice<'_> {
         }
     }
 
+    /// Whether the choice has neither content nor a finish reason.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        let texts = [&self.content, &self.reasoning, &self.refusal];
+        let has_text = texts.into_iter().flatten().any(|text| !text.is_empty());
+        let has_calls = !self.tool_calls.is_empty() || self.function_call.is_some();
+        let has_more = !self.images.is_empty() || !self.extras.is_empty();
+        self.finish.is_none() && !has_text && !has_calls && !has_more
+    }
+
     /// Whether the choice says that it is whole, and has a call of a tool whose arguments are not JSON.
     #[must_use]
     pub fn has_broken_call(&self) -> bool {
@@ -152,6 +162,12 @@ impl ChatReply<'_> {
         let filtered = self.choices.is_empty().then_some(Finish::ContentFilter);
         choice.and_then(|choice| choice.finish).or(filtered)
     }
+
+    /// Whether the answer has choices without anything in them, and no usage: the body of something else than a model.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        !self.choices.is_empty() && self.usage.is_none() && self.choices.iter().all(ChatChoice::is_blank)
+    }
 }
 
 /// One choice of a text completion.
@@ -176,6 +192,15 @@ pub struct TextReply<'a> {
     pub choices: Vec<TextChoice<'a>>,
     /// Usage, if reported.
     pub usage: Option<Usage>,
+}
+
+impl TextReply<'_> {
+    /// Whether the answer has choices without a text and a finish reason, and no usage: the body of something else than a model.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        let is_empty = |choice: &TextChoice<'_>| choice.finish.is_none() && choice.text.is_empty();
+        !self.choices.is_empty() && self.usage.is_none() && self.choices.iter().all(is_empty)
+    }
 }
 
 /// One embedding vector in the form in which it was received.

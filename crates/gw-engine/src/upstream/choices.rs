@@ -62,6 +62,12 @@ pub(crate) fn check_whole(
     Ok(true)
 }
 
+/// Refuses an answer that says nothing: no content, no finish reason, no usage. Otherwise the body of something that is not a
+/// model (`{"content": []}`) would be an empty success.
+pub(crate) fn check_said(is_blank: bool) -> Result<(), Failure> {
+    if is_blank { Err(invalid("The upstream's answer has no content and no end.")) } else { Ok(()) }
+}
+
 fn invalid(message: &'static str) -> Failure {
     Failure::new(FailureKind::InvalidResponse, message)
 }

@@ -436,9 +436,15 @@ fn replay(
     let adapter = candidate.provider.adapter();
     let mut play = |event: Event<'_>| normaliser.accept(event, output);
     match request {
-        ValidatedRequest::Chat(_) => replay_chat(adapter.decode_chat(body, reading)?, &mut play),
+        ValidatedRequest::Chat(_) => {
+            let reply = adapter.decode_chat(body, reading)?;
+            choices::check_said(reply.is_blank())?;
+            replay_chat(reply, &mut play);
+        }
         ValidatedRequest::Completion(_) => {
-            replay_text(adapter.decode_completion(body, reading)?, &mut play);
+            let reply = adapter.decode_completion(body, reading)?;
+            choices::check_said(reply.is_blank())?;
+            replay_text(reply, &mut play);
         }
         ValidatedRequest::OneShot(request) => request.replay(&candidate.provider, body, &mut play)?,
     }

@@ -67,6 +67,7 @@ impl UnaryResponse {
         let decoded = adapter.decode_chat(&self.body, &self.reading);
         let mut reply = self.checked(context, candidate, decoded)?;
         context.upstream_calls.observe(self.call, reply.usage, reply.choices.iter().map(chat_bytes).sum());
+        choices::check_said(reply.is_blank())?;
         choices::check_part(reply.choices.iter().map(|choice| choice.index), &self.part.share)?;
         reply
             .choices
@@ -85,6 +86,7 @@ impl UnaryResponse {
             reply.usage,
             reply.choices.iter().map(|choice| text_bytes(&choice.text)).sum(),
         );
+        choices::check_said(reply.is_blank())?;
         choices::check_part(reply.choices.iter().map(|choice| choice.index), &self.part.share)?;
         reply
             .choices

@@ -11,9 +11,9 @@ mod tool_history;
 use gw_testkit::{Answer, Gateway};
 use serde_json::{Value, json};
 
-use crate::harness::KEY;
 use crate::harness::dialects::{self, WORDS};
-use crate::harness::providers::{PROVIDERS, all};
+use crate::harness::providers::{PROVIDERS, all, targets};
+use crate::harness::{KEY, assert_error};
 
 const PNG: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
@@ -297,5 +297,29 @@ async fn each_call_of_a_request_with_a_seed_has_a_seed_of_its_own() {
             sent.iter().filter_map(|sent| sent.json().pointer(member)?.as_i64()).collect();
         seeds.sort_unstable();
         assert_eq!(seeds, expected, "{name}");
+    }
+}
+
+/// A maintenance page in JSON, or a proxy that lost the answer: the shape is right, and nothing is in it.
+#[tokio::test]
+async fn an_answer_without_content_end_and_usage_is_no_answer_in_any_dialect() {
+    let (gateway, upstreams) = all().await;
+    let client = gateway.client().with_key(KEY);
+    for ((name, model), upstream) in targets().zip(&upstreams) {
+        let blank = match name {
+            "openai" | "azure" | "mistral" => json!({"choices": [{}]}),
+            "gemini" | "vertex" => json!({"candidates": [{}]}),
+            "cohere" | "ollama" => json!({"message": {}}),
+            "bedrock" => continue,
+            _ => json!({"content": []}),
+        };
+        upstream.always(Answer::json(200, &blank));
+        for stream in [false, true] {
+            let label = format!("{name} {stream}");
+            let body =
+                json!({"model": model, "stream": stream, "messages": [{"role": "user", "content": "Hi"}]});
+            let answer = client.post_json("/v1/chat/completions", &body).await;
+            assert_error(&label, &answer, 502, "upstream_error", "upstream_invalid_response");
+        }
     }
 }

@@ -104,6 +104,8 @@ async fn u10_successes_that_are_not_answers() {
         r#"{"choices":[{"message":"x"}]}"#,
         r#"{"choices":[{"message":{"content":5}}]}"#,
         r#"{"choices":[{"message":{"content":"x"}}"#,
+        r#"{"choices":[{}]}"#,
+        r#"{"choices":[{"index":0,"message":{"role":"assistant","content":""},"finish_reason":null}]}"#,
         "{\"choices\":[{\"message\":{\"content\":\"\u{7f}",
     ];
     for body in bodies {
