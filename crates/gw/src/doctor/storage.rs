@@ -97,9 +97,7 @@ fn refusal(error: &Error) -> DoctorFinding {
         Error::Unreachable { .. } => "check store.url, and that the server runs and accepts this machine",
         Error::Damaged { .. } => "restore a backup: `model-gateway restore FILE --replace`",
         Error::ReadOnly { .. } => "give the file and its directory to the gateway's user",
-        Error::DiskFull { .. } => {
-            "free space on the disk of the store, or raise the quota of its user"
-        }
+        Error::DiskFull { .. } => "free space on the disk of the store, or raise the quota of its user",
         Error::Busy { .. } => "find the program that holds the lock, for example with fuser",
         Error::LogFull { .. } => {
             "end the program that reads the file for so long, such as a backup or a shell of SQLite"
