@@ -55,13 +55,16 @@ pub fn offer(listeners: &Listeners, data: &Path, shutdown: Shutdown) {
 fn open(listeners: &Listeners, path: &Path) -> io::Result<(UnixListener, Vec<OwnedFd>)> {
     let sockets = std::iter::once(&listeners.public).chain(&listeners.admin);
     let listening = sockets.map(|socket| socket.as_fd().try_clone_to_owned()).collect::<io::Result<_>>()?;
-    // The file of the gateway before this one stays behind.
-    match std::fs::remove_file(path) {
+    // The socket gets its name when it can be connected to, and only by this user. It replaces the file that the gateway before
+    // this one left.
+    let unnamed = path.with_extension("new");
+    match std::fs::remove_file(&unnamed) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let socket = UnixListener::bind(path)?;
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    let socket = UnixListener::bind(&unnamed)?;
+    std::fs::set_permissions(&unnamed, std::fs::Permissions::from_mode(0o600))?;
+    std::fs::rename(&unnamed, path)?;
     Ok((socket, listening))
 }
 

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use gw_cache::Stored;
+use gw_wire::money::Money;
 use http::{HeaderName, HeaderValue};
 
 use crate::error::Result;
@@ -28,7 +29,7 @@ pub(crate) fn reply(
 ) -> Result<Reply> {
     let mut headers = reply_context.names(&stored.model_used, &stored.provider);
     headers.push(cache_status(what));
-    headers.extend(reply_context.cost_header());
+    headers.extend(reply_context.cost_header(Some(Money::ZERO)));
     if let Some(similar) = reply_context.similar(stored) {
         headers.extend(header(SIMILARITY, &similar.shown()));
         headers.extend(header(SOURCE, &similar.source));

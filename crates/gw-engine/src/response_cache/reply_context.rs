@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use gw_cache::Stored;
 use gw_wire::dialects::AnswerForm;
 use gw_wire::gateway::{GatewayMeta, PresetUse, SemanticMatch};
+use gw_wire::money::Money;
 use gw_wire::stream::{Opening, Shape};
 use http::{HeaderName, HeaderValue};
 
@@ -84,7 +85,7 @@ impl ReplyContext {
     pub(crate) fn headers(&self, done: &SharedAnswer, what: &'static str) -> Vec<(HeaderName, HeaderValue)> {
         let mut headers = self.names(&done.answer.model_used, &done.answer.provider);
         headers.push(cache_status(what));
-        headers.extend(self.cost_header());
+        headers.extend(self.cost_header(done.answer.cost));
         headers
     }
 
@@ -98,10 +99,9 @@ impl ReplyContext {
     }
 
     /// The header with the cost of a complete answer in another dialect than OpenAI's, whose body may have no member for it.
-    pub(crate) fn cost_header(&self) -> Option<(HeaderName, HeaderValue)> {
-        (self.form().is_some() && !self.streams)
-            .then(|| cost_header(self.log.record().known_cost()))
-            .flatten()
+    /// Like the cost in a body, it is that of the calls that served, and not of charged calls that failed before.
+    pub(crate) fn cost_header(&self, served: Option<Money>) -> Option<(HeaderName, HeaderValue)> {
+        (self.form().is_some() && !self.streams).then(|| cost_header(served)).flatten()
     }
 
     /// The kind of the answer.

@@ -231,6 +231,35 @@ async fn t02_only_complete_successes_of_what_was_asked_for_are_kept() {
 }
 
 #[tokio::test]
+async fn the_cost_header_beside_a_cache_is_the_cost_in_the_body() {
+    let world = Setup { routing: "retries = 0", ..Setup::default() }.start().await;
+    let hello = json!([{ "role": "user", "content": "Hello" }]);
+    for (path, asked) in [
+        ("/v1/messages", json!({ "messages": hello, "max_tokens": 64 })),
+        ("/v1/responses", json!({ "input": hello })),
+    ] {
+        let usual = json!({ "model": "acme/fast", "cache": { "enabled": true } });
+        let body = with(asked, usual);
+        let with_fallback = with(body.clone(), json!({ "routing": { "fallback": ["beta/spare"] } }));
+        // The first call is charged, although its answer is of no use.
+        world.upstream.enqueue(Answer::json(200, &json!({ "choices": [{}] })));
+        let mut seen = Vec::new();
+        for body in [&with_fallback, &body, &body, &body] {
+            let answer = world.client.post_json(path, body).await.ok();
+            seen.push(cache_result(&answer).to_owned());
+            let header = answer.header("x-gateway-cost-usd").and_then(|cost| cost.parse::<f64>().ok());
+            let told = answer.json();
+            assert_eq!(header, told["usage"]["cost_usd"].as_f64(), "{path} {seen:?}: {told}");
+            let id = told["gateway"]["request_id"].as_str().expect("an id").to_owned();
+            let row = logged(&world.client.with_key(ADMIN), &id).await;
+            let is_charged_for_more = row["cost_usd"].as_f64() > header;
+            assert_eq!(is_charged_for_more, told["gateway"]["fallback_used"] == true, "{path}: {row}");
+        }
+        assert_eq!((&*seen[0], &*seen[3]), ("MISS", "HIT"), "{path}: {seen:?}");
+    }
+}
+
+#[tokio::test]
 async fn modes_ages_and_cache_control_are_heard() {
     let world = world().await;
     let mode = |mode: &str| cached(json!({ "cache": { "enabled": true, "mode": mode } }));

@@ -15,7 +15,7 @@ use super::open_blocks::OpenBlocks;
 use super::response;
 use super::usage::AnthropicUsage;
 use super::wire::{self, FAILED, StopDetails, Text, finish_reason};
-use crate::adapters::failure::{broken, gave_up, invalid_json, reported};
+use crate::adapters::failure::{broken, gave_up, invalid, invalid_json, reported};
 use crate::adapters::sse_adapter::{
     EventSink, Framing, SseAdapter, StreamProgress, StreamState, UpstreamEvent,
 };
@@ -94,6 +94,9 @@ impl StreamState for AnthropicStreamState {
             Ok(reply) => reply,
             Err(failure) => return self.fail(failure, sink),
         };
+        if reply.is_blank() {
+            return self.fail(invalid("the document has no content and no end"), sink);
+        }
         self.progress.has_begun = true;
         sink(Event::Start { model: reply.model, fingerprint: None });
         for choice in reply.choices {
