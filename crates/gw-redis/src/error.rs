@@ -44,8 +44,43 @@ pub enum OnTimeout {
     CountMiss,
 }
 
-/// The kind of a Redis error as a word for logs. The detail is left out: it is a text of the server.
+/// The kind of a Redis error for logs: Redis' own word, with its meaning if it is one that an operator can act on. The detail is left
+/// out: it is a text of the server.
 #[must_use]
 pub fn error_kind(error: &RedisError) -> &str {
-    error.code().unwrap_or_else(|| error.category())
+    match error.code() {
+        Some("NOAUTH") => "NOAUTH: it asks for a password",
+        Some("WRONGPASS") => "WRONGPASS: it refuses the user or the password",
+        Some("NOPERM") => "NOPERM: it does not let this user run the command",
+        Some("MISCONF") => "MISCONF: it cannot save its data, so it refuses writes",
+        Some("OOM") => "OOM: its memory is full",
+        Some("READONLY") => "READONLY: it is a replica, which takes no writes",
+        Some("NOREPLICAS") => "NOREPLICAS: it has too few replicas to take writes",
+        Some("LOADING") => "LOADING: it is starting and reads its data",
+        Some("BUSY") => "BUSY: another script runs in it",
+        Some("MOVED" | "ASK" | "CLUSTERDOWN" | "CROSSSLOT") => "it is a node of a Redis Cluster",
+        Some(code) => code,
+        None => error.category(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_server_is_told_by_its_word_alone() {
+        let told = |line: &str| {
+            let error = redis::parse_redis_value(format!("-{line}\r\n").as_bytes());
+            let error = error.and_then(redis::Value::extract_error).expect_err("an error");
+            CallError::from(error).to_string()
+        };
+        assert_eq!(told("WRONGPASS invalid: secret"), "WRONGPASS: it refuses the user or the password");
+        assert_eq!(
+            told("MISCONF Redis is configured to save"),
+            "MISCONF: it cannot save its data, so it refuses writes"
+        );
+        assert_eq!(told("MOVED 3999 10.0.0.7:6381"), "it is a node of a Redis Cluster");
+        assert_eq!(told("EXAMPLE of another secret"), "EXAMPLE");
+    }
 }
