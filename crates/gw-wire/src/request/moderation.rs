@@ -59,6 +59,8 @@ pub fn parse_moderation(bytes: Bytes, limits: &RequestLimits) -> Result<Moderati
     let routing = fields.routing(&model)?;
     let mut references = References::default();
     let guarded = survey(members.text, &members.members, PlainOperation::Moderation, false, &mut references);
+    // The provider fetches the addresses of images.
+    references.member(&path, "input", input);
     fields.cache()?;
     let start = members.offset(input.text());
     Ok(ModerationRequest {

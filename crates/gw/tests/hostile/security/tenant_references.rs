@@ -211,6 +211,22 @@ async fn c27_text_completions_embeddings_and_rankings_refer_to_nothing_stored() 
 }
 
 #[tokio::test]
+async fn c27_images_of_moderations_are_refused() {
+    let world = world().await;
+    for part in [
+        json!({ "type": "image_url", "image_url": { "url": "http://169.254.169.254/latest" } }),
+        json!({ "type": "image_url", "image_url": { "url": "gs://operator/a" } }),
+        json!({ "type": "image_url", "image_url": { "url": "data:image/png;base64,AA==" }, "file_id": "file-1" }),
+    ] {
+        let body = json!({ "model": "acme/moderation", "input": [part] });
+        let answer = world.client.post_json("/v1/moderations", &body).await;
+        assert_invalid(&body.to_string(), &answer, "unsupported_value");
+        assert!(answer.message().contains("file_ids = true"), "{body}: {}", answer.message());
+    }
+    assert_eq!(world.upstream.hits(), 0);
+}
+
+#[tokio::test]
 async fn c27_addresses_of_the_providers_own_host_are_refused() {
     let acme_url = Some("https://api.vendor.example/v1".to_owned());
     let world = Setup { acme_url, ..Setup::default() }.start().await;

@@ -3,7 +3,7 @@
 use gw_testkit::{Answer, FakeUpstream};
 use serde_json::{Value, json};
 
-use crate::harness::{ADMIN, Setup, World, assert_error, assert_invalid, logged, world};
+use crate::harness::{ADMIN, Setup, World, assert_error, assert_invalid, logged, with, world};
 
 const PATH: &str = "/v1/moderations";
 
@@ -36,6 +36,22 @@ async fn an_answer_has_openais_shape_and_the_row_has_its_cost() {
     let row = logged(&admin, answer.header("x-request-id").expect("an id")).await;
     assert_eq!((&row["surface"], &row["operation"]), (&json!("moderations"), &json!("moderation")), "{row}");
     assert_eq!(row["cost_usd"], json!(0.000_019), "{row}");
+}
+
+#[tokio::test]
+async fn addresses_and_names_of_files_in_texts_are_texts() {
+    let world = world().await;
+    let text = "http://169.254.169.254/latest and files/a, file-abc";
+    for input in
+        [json!("gs://operator/a"), json!([text, "s3://b/c"]), json!([{"type": "text", "text": text}])]
+    {
+        let found = json!({"model": "mod-1", "results": [{"flagged": false, "categories": {}, "category_scores": {}}]});
+        let results = if input.as_array().is_some_and(|all| all.len() == 2) { 2 } else { 1 };
+        let found = with(found.clone(), json!({"results": vec![found["results"][0].clone(); results]}));
+        world.upstream.enqueue(Answer::json(200, &found));
+        ok(&world, &json!({"model": "acme/moderation", "input": input})).await;
+        assert_eq!(world.upstream.last().json()["input"], input);
+    }
 }
 
 #[tokio::test]
